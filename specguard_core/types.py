@@ -1,0 +1,410 @@
+"""What a decode leaves behind: frozen, JSON-able values. Knows no model, no tensor and no UI.
+
+draw       one sample of a step; equal draws are one candidate
+unit       a step or a block, whichever the strategy's decoder makes
+context    everything before the current unit: the prompt and the units before it
+segment    a stretch of context that attribution is summed over: a prompt segment or an earlier step
+reading    one signal of a step as one number: raw, then normalised to [0, 1]
+verdict    what the rule says of a step;  outcome  what really happened to it
+None       means "not measured", never 0
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from specguard_core.blocks import Block as Block
+from specguard_core.blocks import Correction as Correction
+from specguard_core.blocks import Decision as Decision
+from specguard_core.config import DecodeConfig, Normalisation, ReadingName, SelectionMethod
+from specguard_core.costs import Cost as Cost
+from specguard_core.costs import Role as Role
+from specguard_core.costs import RoleCost as RoleCost
+from specguard_core.text import join_pieces
+
+SCHEMA_VERSION = 1
+
+CandidateStop = Literal["delimiter", "eos", "step_limit", "context_limit"]
+Origin = Literal["sampled", "retokenised"]
+Source = Literal["draft", "target", "edited"]
+SegmentKind = Literal["template", "system", "question"]
+Status = Literal["running", "stopped", "failed", "finished"]
+FinishReason = Literal[
+    "eos", "answer", "context_limit", "max_steps", "max_new_tokens", "repeated_steps"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One of the most likely tokens at a position; log-probability in nats, raw softmax."""
+
+    token_id: int
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSignal:
+    """One token and what was measured where it was drawn.
+
+    logprob            nats, <= 0, raw softmax of the model that wrote it (temperature 1)
+    sampling_logprob   nats, <= 0, of the processed distribution it was really drawn from
+    entropy            nats, >= 0, of the raw softmax
+    attribution        per context segment, the share of rollout mass that enters it, in [0, 1];
+                       the sum is the token's grounding
+    target_logprob     nats, <= 0, as the target reads it
+    target_grounding   share of the target's rollout mass on the context, in [0, 1]
+    """
+
+    token_id: int
+    logprob: float | None = None
+    sampling_logprob: float | None = None
+    entropy: float | None = None
+    alternatives: tuple[Alternative, ...] = ()
+    attribution: tuple[float, ...] | None = None
+    target_logprob: float | None = None
+    target_grounding: float | None = None
+
+    @property
+    def grounding(self) -> float | None:
+        """Rollout mass that enters the context, in [0, 1]; higher is better."""
+        return None if self.attribution is None else math.fsum(self.attribution)
+
+
+@dataclass(frozen=True, slots=True)
+class Heatmap:
+    """Token x context token, uint8; row i holds `scales[i] * cell / 255` shares of rollout mass."""
+
+    n_context: int
+    scales: tuple[float, ...]
+    cells: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.cells) != self.n_context * len(self.scales):
+            raise ValueError(
+                f"expected {len(self.scales)} x {self.n_context} cells, got {len(self.cells)}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A step as tokens. `draws` are the slots (from 0) that drew it; a target's step has none."""
+
+    tokens: tuple[TokenSignal, ...]
+    stop: CandidateStop
+    origin: Origin = "sampled"
+    draws: tuple[int, ...] = ()
+    heatmap: Heatmap | None = None
+
+    def __post_init__(self) -> None:
+        if not self.tokens:
+            raise ValueError("expected a step of at least one token, got none")
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        return tuple(token.token_id for token in self.tokens)
+
+    @property
+    def mean_logprob(self) -> float | None:
+        """Mean log-probability in nats over all tokens; None where any was not measured."""
+        values = [t.logprob for t in self.tokens if t.logprob is not None]
+        return math.fsum(values) / len(values) if len(values) == len(self.tokens) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which candidate stands for the draws. Indices are into the step's candidates.
+
+    similarity    per recorded method, a symmetric [d, d] matrix in [0, 1], diagonal 1
+    clusters      cluster index per candidate; 0 is the one with the most draws
+    consistency   mean similarity to the other draws, per candidate, in [0, 1]
+    """
+
+    similarity: Mapping[SelectionMethod, tuple[tuple[float, ...], ...]]
+    clusters: tuple[int, ...]
+    consistency: tuple[float, ...]
+    chosen: int
+    method: SelectionMethod
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One signal of a step: `normalised = clip((raw - low) / (high - low), 0, 1)`.
+
+    raw            nats for log-probabilities, a share in [0, 1] for the others; higher is better
+    low, high      the bounds used; None where min-max over a single value gave 1
+    basis          where the bounds came from; `share` needs none
+    weakest_token  index into the candidate's tokens of the token that decided; None for a share
+    """
+
+    raw: float
+    normalised: float
+    weight: float
+    basis: Normalisation | Literal["share"]
+    low: float | None = None
+    high: float | None = None
+    weakest_token: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the rule says: accepted iff score >= threshold; score is the weighted mean."""
+
+    readings: Mapping[ReadingName, Reading]
+    score: float
+    threshold: float
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What happened to a step, whatever any rule says of it."""
+
+    source: Source
+    forced: bool = False
+
+    def __post_init__(self) -> None:
+        if self.source == "edited" and not self.forced:
+            raise ValueError("an edited step is forced by definition; got forced=False")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One reasoning step: what was proposed, what the rule said, what was kept.
+
+    `written` is the step another hand put in place of the draft's: the target's in a fallback,
+    a person's in an edit. `output` is what the run went on from.
+    """
+
+    index: int
+    candidates: tuple[Candidate, ...]
+    selection: Selection | None
+    verdict: Verdict | None
+    outcome: Outcome
+    written: Candidate | None
+    cost: Cost
+    attempt: int = 0
+
+    def __post_init__(self) -> None:
+        if (self.written is None) != (self.outcome.source == "draft"):
+            raise ValueError(
+                f"expected a written step exactly where the draft's was not kept, got source "
+                f"{self.outcome.source} with{'out' if self.written is None else ''} one"
+            )
+        if self.written is None and not self.candidates:
+            raise ValueError("expected a candidate where the draft's step was kept, got none")
+        if self.selection is not None and not 0 <= self.selection.chosen < len(self.candidates):
+            raise ValueError(f"expected a chosen candidate, got index {self.selection.chosen}")
+        kept = self.outcome.source == "draft"
+        if not (self.verdict is None or self.outcome.forced or self.verdict.accepted == kept):
+            raise ValueError("expected an unforced outcome to follow the verdict")
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """The candidate that was judged; None where nothing was proposed."""
+        if not self.candidates:
+            return None
+        return self.candidates[0 if self.selection is None else self.selection.chosen]
+
+    @property
+    def output(self) -> Candidate:
+        """The step that was kept."""
+        kept = self.chosen if self.written is None else self.written
+        if kept is None:
+            raise ValueError("a step keeps some candidate")
+        return kept
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """The tokens kept."""
+        return self.output.token_ids
+
+    @property
+    def ended_by_eos(self) -> bool:
+        return self.output.stop == "eos"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSegment:
+    """A stretch of the prompt: template, system prompt, or one sentence of the question."""
+
+    kind: SegmentKind
+    token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """One loaded model, as the trace records it.
+
+    grounding   "captured", or the reason in one sentence why attention is not available
+    rollback    how a refused step is taken back: "crop", or "re-prefill"
+    """
+
+    name: str
+    source: str
+    revision: str | None
+    architecture: str
+    n_parameters: int
+    n_layers: int
+    vocabulary_size: int
+    context_length: int
+    dtype: str
+    device: str
+    grounding: str
+    rollback: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The 5th and 95th percentile of a reading over the calibration problems."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What readings look like on problems of one kind, for one pair.
+
+    settings    the knobs the readings were measured under; a reading whose knobs differ now is
+                uncalibrated
+    bounds      per reading, the 5th and 95th percentile
+    """
+
+    pair: str
+    n_problems: int
+    n_steps: int
+    settings: Mapping[str, object]
+    bounds: Mapping[ReadingName, Bounds]
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Why a run ended, and the answer found in its text (None: none was found)."""
+
+    reason: FinishReason
+    answer: str | None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One decode, complete: it replays with no tokenizer and no model.
+
+    pieces          bytes of every token id in the trace, alternatives included
+    failure         the sentence of what went wrong, where status is "failed"
+    """
+
+    problem: str
+    problem_id: str
+    gold: str | None
+    prompt_segments: tuple[PromptSegment, ...]
+    prompt_template: str
+    pieces: Mapping[int, bytes]
+    tokenizer_hash: str
+    draft: ModelInfo | None
+    target: ModelInfo | None
+    config: DecodeConfig
+    calibration: Calibration | None
+    units: tuple[Step | Block, ...] = ()
+    status: Status = "running"
+    failure: str | None = None
+    finish: Finish | None = None
+    schema_version: int = SCHEMA_VERSION
+
+    def __post_init__(self) -> None:
+        if (self.status == "failed") != (self.failure is not None):
+            raise ValueError(f"expected a failure exactly where a run failed, got {self.status}")
+        if (self.status == "finished") != (self.finish is not None):
+            raise ValueError(f"expected a finish exactly where a run ended, got {self.status}")
+        for position, unit in enumerate(self.units):
+            if unit.index != position:
+                raise ValueError(f"expected unit {position} at its place, got index {unit.index}")
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The units of a step strategy; none under a block strategy."""
+        return tuple(unit for unit in self.units if isinstance(unit, Step))
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """The units of a block strategy; none under a step strategy."""
+        return tuple(unit for unit in self.units if isinstance(unit, Block))
+
+    @cached_property
+    def prompt_ids(self) -> tuple[int, ...]:
+        """All token ids of the prompt."""
+        return tuple(t for segment in self.prompt_segments for t in segment.token_ids)
+
+    @cached_property
+    def context_ids(self) -> tuple[int, ...]:
+        """Token ids of the prompt and of all that was kept."""
+        return self.prompt_ids + tuple(t for unit in self.units for t in unit.token_ids)
+
+    @cached_property
+    def text(self) -> str:
+        """The text that was kept, delimiters included, the end-of-sequence token left out."""
+        ids = self.context_ids[len(self.prompt_ids) :]
+        if self.units and self.units[-1].ended_by_eos:
+            ids = ids[:-1]
+        return join_pieces(ids, self.pieces)
+
+    @property
+    def cost(self) -> Cost:
+        """Summed over the units."""
+        total = Cost()
+        for unit in self.units:
+            total += unit.cost
+        return total
+
+    def context_segment_lengths(self, step_index: int) -> tuple[int, ...]:
+        """Tokens in each context segment of a step: the prompt's segments, then earlier steps."""
+        prompt = tuple(len(segment.token_ids) for segment in self.prompt_segments)
+        return prompt + tuple(len(unit.token_ids) for unit in self.units[:step_index])
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One line of a session: a trace, and where it left its parent (None: the first)."""
+
+    name: str
+    trace: Trace
+    parent: str | None = None
+    forked_at: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Breakpoint:
+    """Where a run should pause; `value` is the number or pattern the kind needs."""
+
+    kind: str
+    value: float | str | None = None
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A person's remark on a step of a branch."""
+
+    branch: str
+    step_index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What Save writes: every branch with its trace, the breakpoints and the notes."""
+
+    branches: tuple[Branch, ...]
+    current: str
+    breakpoints: tuple[Breakpoint, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [branch.name for branch in self.branches]
+        if len(set(names)) != len(names) or self.current not in names:
+            raise ValueError(f"expected distinct branches and {self.current!r} among them")
+        for branch in self.branches:
+            if branch.parent is not None and branch.parent not in names:
+                raise ValueError(f"expected a parent among the branches, got {branch.parent!r}")
