@@ -16,17 +16,25 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from specguard_core.errors import ConfigError
 
 Effect = Literal["judge", "select", "rollout", "rerun"]
-StrategyName = Literal["specguard", "draft_only", "target_only"]
-ReadingName = Literal[
+StepStrategyName = Literal["specguard", "draft_only", "target_only", "specreason"]
+BlockStrategyName = Literal["speculative", "easd"]
+StrategyName = Literal[StepStrategyName, BlockStrategyName]
+SignalName = Literal[
     "confidence", "grounding", "agreement", "target_confidence", "target_grounding"
 ]
+ReadingName = Literal[SignalName, "grade"]
 SelectionMethod = Literal["lexical", "numeric", "hidden", "sentence-transformers"]
 Normalisation = Literal["calibrated", "fixed", "candidates"]
 SignalTokens = Literal["all", "numeric"]
+EasdBounds = Literal["calibrated", "fixed"]
+GradeMethod = Literal["digit", "expected", "logprob"]
 Weights = tuple[tuple[ReadingName, float], ...]
 
-READING_NAMES: tuple[ReadingName, ...] = get_args(ReadingName)
-STRATEGY_NAMES: tuple[StrategyName, ...] = get_args(StrategyName)
+READING_NAMES: tuple[ReadingName, ...] = get_args(SignalName)
+"""Readings that a weight may be put on."""
+STEP_STRATEGY_NAMES: tuple[StepStrategyName, ...] = get_args(StepStrategyName)
+BLOCK_STRATEGY_NAMES: tuple[BlockStrategyName, ...] = get_args(BlockStrategyName)
+STRATEGY_NAMES: tuple[StrategyName, ...] = (*STEP_STRATEGY_NAMES, *BLOCK_STRATEGY_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,12 @@ class DecodeConfig:
     target_temperature: Annotated[
         float, Knob(0, 5, "rerun", "temperature of the target's own steps; 0 is greedy")
     ] = 0.0
+    target_top_p: Annotated[
+        float, Knob(0, 1, "rerun", "share of probability mass the target samples from")
+    ] = 1.0
+    target_top_k: Annotated[
+        int, Knob(0, 1_000_000, "rerun", "most likely tokens the target samples from; 0 is all")
+    ] = 0
     target_samples: Annotated[
         int, Knob(1, 64, "rerun", "steps the target samples in a fallback; the medoid is kept")
     ] = 1
@@ -107,6 +121,38 @@ class DecodeConfig:
     sink_tokens: Annotated[
         int, Knob(0, 64, "rollout", "first tokens of the context whose attention is dropped")
     ] = 0
+    gamma: Annotated[int, Knob(1, 64, "rerun", "tokens drafted for each block")] = 5
+    adaptive_gamma: Annotated[
+        bool,
+        Knob(None, None, "rerun", "draft 2 more after a whole block was accepted, else 1 fewer"),
+    ] = False
+    easd_top_n: Annotated[
+        int, Knob(1, 1_000, "rerun", "most likely tokens whose overlap `easd` looks at")
+    ] = 10
+    easd_overlap: Annotated[
+        float, Knob(0, 1.01, "rerun", "overlap from which `easd` calls a token doubtful")
+    ] = 0.6
+    easd_bounds: Annotated[
+        EasdBounds, Knob(None, None, "rerun", "where the entropy bounds of `easd` come from")
+    ] = "calibrated"
+    easd_draft_entropy: Annotated[
+        float, Knob(0, 100, "rerun", "draft's entropy (nats) called high, if not calibrated")
+    ] = 2.0
+    easd_target_entropy: Annotated[
+        float, Knob(0, 100, "rerun", "target's entropy (nats) called high, if not calibrated")
+    ] = 2.0
+    grade_threshold: Annotated[
+        float, Knob(0, 9.01, "judge", "grade from which `specreason` keeps a step")
+    ] = 7.0
+    grade_method: Annotated[
+        GradeMethod, Knob(None, None, "rerun", "how the target's grade is read; logprob is ours")
+    ] = "digit"
+    grade_prompt: Annotated[
+        str, Knob(None, None, "rerun", "question after a step that the target answers by a digit")
+    ] = (
+        "\n\nHow good is the last reasoning step above? Answer with one digit, from 0 (wrong or "
+        "useless) to 9 (right and useful).\nGrade: "
+    )
     delimiter: Annotated[str, Knob(None, None, "rerun", "text that ends a step")] = "\n\n"
     max_steps: Annotated[int, Knob(1, 10_000, "rerun", "steps after which the run ends")] = 100
     max_step_tokens: Annotated[
@@ -191,8 +237,8 @@ def _check(name: str, knob: Knob, value: object) -> None:
     elif isinstance(value, str):
         if any("\ud800" <= character <= "\udfff" for character in value):
             raise ConfigError(f"expected {name} as text, got half a character in it: correct it")
-        if name == "delimiter" and not value:
-            raise ConfigError("expected delimiter to hold some text, got an empty one: set it")
+        if name in ("delimiter", "grade_prompt") and not value:
+            raise ConfigError(f"expected {name} to hold some text, got an empty one: set it")
 
 
 def _check_weights(value: object) -> None:

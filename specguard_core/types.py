@@ -22,6 +22,10 @@ from specguard_core.config import DecodeConfig, Normalisation, ReadingName, Sele
 from specguard_core.costs import Cost as Cost
 from specguard_core.costs import Role as Role
 from specguard_core.costs import RoleCost as RoleCost
+from specguard_core.pair import Bounds as Bounds
+from specguard_core.pair import Calibration as Calibration
+from specguard_core.pair import CalibrationTable as CalibrationTable
+from specguard_core.pair import ModelInfo as ModelInfo
 from specguard_core.text import join_pieces
 
 SCHEMA_VERSION = 1
@@ -133,8 +137,8 @@ class Reading:
     """One signal of a step: `normalised = clip((raw - low) / (high - low), 0, 1)`.
 
     raw            nats for log-probabilities, a share in [0, 1] for the others; higher is better
-    low, high      the bounds used; None where min-max over a single value gave 1
-    basis          where the bounds came from; `share` needs none
+    low, high      the bounds used, equal where all candidates were; None for a share
+    basis          where the bounds came from; a `share` is its own normalised value
     weakest_token  index into the candidate's tokens of the token that decided; None for a share
     """
 
@@ -231,52 +235,6 @@ class PromptSegment:
 
     kind: SegmentKind
     token_ids: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
-    """One loaded model, as the trace records it.
-
-    grounding   "captured", or the reason in one sentence why attention is not available
-    rollback    how a refused step is taken back: "crop", or "re-prefill"
-    """
-
-    name: str
-    source: str
-    revision: str | None
-    architecture: str
-    n_parameters: int
-    n_layers: int
-    vocabulary_size: int
-    context_length: int
-    dtype: str
-    device: str
-    grounding: str
-    rollback: str
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The 5th and 95th percentile of a reading over the calibration problems."""
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """What readings look like on problems of one kind, for one pair.
-
-    settings    the knobs the readings were measured under; a reading whose knobs differ now is
-                uncalibrated
-    bounds      per reading, the 5th and 95th percentile
-    """
-
-    pair: str
-    n_problems: int
-    n_steps: int
-    settings: Mapping[str, object]
-    bounds: Mapping[ReadingName, Bounds]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,129 @@
+"""The tables of strategies: what is proposed and what judges it. A strategy is one row.
+
+Two decoders, each with its own kind of row:
+
+step       propose steps, select one, judge it: keep it, or let the target write the step
+block      draft a block of tokens, the target judges each, and adds one of its own
+
+propose    how many candidate steps the draft samples for each step
+judge      signals: the weighted readings against the threshold; grade: the target's grade, 0 to 9;
+           always / never: no check is made
+
+Ablations of `specguard` need no row: n_candidates=1 is without the selector, and weights on
+confidence or on grounding alone are the judge without the other.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from specguard_core.config import (
+    BLOCK_STRATEGY_NAMES,
+    STEP_STRATEGY_NAMES,
+    BlockStrategyName,
+    DecodeConfig,
+    StepStrategyName,
+    StrategyName,
+)
+
+Judge = Literal["signals", "grade", "always", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepStrategy:
+    """One row: `n_proposed` candidates from the draft at `draft_temperature`, then `judge`."""
+
+    sentence: str
+    n_proposed: Callable[[DecodeConfig], int]
+    draft_temperature: Callable[[DecodeConfig], float]
+    judge: Judge
+    needs_target: bool
+
+    def drafts(self, config: DecodeConfig) -> bool:
+        """Whether the draft model is called at all."""
+        return self.n_proposed(config) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class BlockStrategy:
+    """One row: gamma drafted tokens, judged by the rule of that name in acceptance.py.
+
+    reads_entropies   whether entropies and the overlap of the top-N sets are measured
+    """
+
+    sentence: str
+    rule: BlockStrategyName
+    reads_entropies: bool
+    needs_target: bool = True
+
+    def drafts(self, config: DecodeConfig) -> bool:
+        """Whether the draft model is called at all."""
+        return config.gamma > 0
+
+
+Strategy = StepStrategy | BlockStrategy
+
+_STEP: dict[StepStrategyName, StepStrategy] = {
+    "specguard": StepStrategy(
+        sentence="k draft samples, the medoid is kept where its signals score enough",
+        n_proposed=lambda config: config.n_candidates,
+        draft_temperature=lambda config: config.draft_temperature,
+        judge="signals",
+        needs_target=True,
+    ),
+    "draft_only": StepStrategy(
+        sentence="the draft writes every step, greedily, unchecked",
+        n_proposed=lambda config: 1,
+        draft_temperature=lambda config: 0.0,
+        judge="always",
+        needs_target=False,
+    ),
+    "target_only": StepStrategy(
+        sentence="the target writes every step; the draft is never called",
+        n_proposed=lambda config: 0,
+        draft_temperature=lambda config: 0.0,
+        judge="never",
+        needs_target=True,
+    ),
+    "specreason": StepStrategy(
+        sentence="one greedy draft step, kept where the target grades it high enough, 0 to 9",
+        n_proposed=lambda config: 1,
+        draft_temperature=lambda config: 0.0,
+        judge="grade",
+        needs_target=True,
+    ),
+}
+
+_BLOCK: dict[BlockStrategyName, BlockStrategy] = {
+    "speculative": BlockStrategy(
+        sentence="gamma drafted tokens, accepted so that the text is distributed as the target's",
+        rule="speculative",
+        reads_entropies=False,
+    ),
+    "easd": BlockStrategy(
+        sentence="as speculative, but the target draws again where both models are unsure",
+        rule="easd",
+        reads_entropies=True,
+    ),
+}
+
+STRATEGIES: dict[StrategyName, Strategy] = {
+    **{name: _STEP[name] for name in STEP_STRATEGY_NAMES},
+    **{name: _BLOCK[name] for name in BLOCK_STRATEGY_NAMES},
+}
+
+
+def step_strategy(config: DecodeConfig) -> StepStrategy:
+    """The row of a step strategy; the step decoder never sees another."""
+    for name, row in _STEP.items():
+        if name == config.strategy:
+            return row
+    raise ValueError(f"expected a strategy of the step decoder, got {config.strategy}")
+
+
+def block_strategy(config: DecodeConfig) -> BlockStrategy:
+    """The row of a block strategy; the block decoder never sees another."""
+    for name, row in _BLOCK.items():
+        if name == config.strategy:
+            return row
+    raise ValueError(f"expected a strategy of the block decoder, got {config.strategy}")
