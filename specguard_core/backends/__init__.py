@@ -1,0 +1,1 @@
+"""Language models behind the seam of lm.py: transformers (hf), and scripted ones for tests."""

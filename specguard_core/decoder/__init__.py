@@ -1,0 +1,1 @@
+"""Decoders as state machines over frozen states."""
