@@ -1,0 +1,12 @@
+"""Where the pair, the problems and the calibration that ship with the project lie.
+
+The only place that knows; every path can be given by a flag or an argument instead.
+"""
+
+from pathlib import Path
+
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+DRAFT = ASSETS / "models" / "abacus-draft"
+TARGET = ASSETS / "models" / "abacus-target"
+PROBLEMS = ASSETS / "problems" / "abacus-test.jsonl"
+CALIBRATION_NAME = "calibration.json"

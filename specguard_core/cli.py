@@ -1,0 +1,230 @@
+"""The command line: flags in, exit code out. One of the two roots that read environment and clock.
+
+Exit codes: 0 done; 1 a run failed or was stopped; 2 the request itself is wrong.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from specguard_core import bundled
+from specguard_core.commands.console import Console
+from specguard_core.commands.reading import run_models, run_regate, run_show
+from specguard_core.commands.running import run_calibrate, run_decode, run_eval
+from specguard_core.commands.shell import Shell, exit_code, sentence_of
+from specguard_core.config import KNOB_TYPES, KNOBS, STRATEGY_NAMES, DecodeConfig, Knob
+from specguard_core.errors import SpecGuardError, UsageError
+from specguard_core.lm import Models
+from specguard_core.presets import PRESETS
+
+
+def main(argv: Sequence[str] | None = None, shell: Shell | None = None) -> int:
+    """Run one command; its errors become one sentence on the error stream and an exit code."""
+    shell = shell or _shell()
+    try:
+        arguments = build_parser().parse_args(argv)
+        code: int = arguments.run(arguments, shell)
+    except SystemExit as asked_for_help:
+        return int(asked_for_help.code or 0)
+    except KeyboardInterrupt:
+        shell.console.note("error: stopped")
+        return 1
+    except SpecGuardError as error:
+        shell.console.note(f"error: {sentence_of(error)}")
+        return exit_code(error)
+    except Exception as error:  # noqa: BLE001  # a person gets a sentence, never a stack trace
+        shell.console.note(f"error: {sentence_of(error)}")
+        return 1
+    return code
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors are raised, so that they are told like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; `{self.prog} --help` shows what there is")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands; `run` in what it parses is the command's function."""
+    parser = _Parser(
+        prog="python -m specguard_core",
+        description="Decode with a draft model that is trusted, or not, step by step.",
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    json_flag = _Parser(add_help=False)
+    json_flag.add_argument("--json", action="store_true", help="print JSON for machines")
+    pair, knobs = _pair_flags(), _knob_flags()
+    raw = argparse.RawDescriptionHelpFormatter
+
+    decode = commands.add_parser(
+        "decode",
+        parents=[pair, knobs, _calibration_flag(), json_flag],
+        help="decode one problem, each step printed as it is decided",
+        epilog=_knob_menu(),
+        formatter_class=raw,
+        allow_abbrev=False,
+    )
+    decode.add_argument("--problem", required=True, metavar="TEXT", help="the problem; - reads it")
+    decode.add_argument("--gold", metavar="ANSWER", help="the right answer, kept in the trace")
+    decode.add_argument("--out", metavar="TRACE", help="trace file; written when stopped, too")
+    decode.add_argument("--evidence", action="store_true", help="save attention rows beside --out")
+    decode.set_defaults(run=run_decode)
+
+    show = commands.add_parser(
+        "show", parents=[json_flag], help="print a trace or a session", allow_abbrev=False
+    )
+    show.add_argument("trace", help="trace or session file")
+    show.set_defaults(run=run_show)
+
+    evaluate = commands.add_parser(
+        "eval",
+        parents=[pair, knobs, _calibration_flag(), _problem_flags(), json_flag],
+        help="run a strategy over a problem file; the same command resumes",
+        epilog=_knob_menu(),
+        formatter_class=raw,
+        allow_abbrev=False,
+    )
+    evaluate.add_argument("--out", required=True, metavar="RESULTS", help="results file (JSON)")
+    evaluate.set_defaults(run=run_eval)
+
+    again = commands.add_parser(
+        "regate", parents=[json_flag], help="judge traces again, at once", allow_abbrev=False
+    )
+    again.add_argument("traces", nargs="+", metavar="TRACE", help="trace files")
+    again.add_argument(
+        "--set", nargs="+", required=True, action="extend", metavar="NAME=VALUE", help="knobs"
+    )
+    again.set_defaults(run=run_regate)
+
+    measure = commands.add_parser(
+        "calibrate",
+        parents=[pair, knobs, _problem_flags(), json_flag],
+        help="measure what readings look like for a pair",
+        epilog=_knob_menu(),
+        formatter_class=raw,
+        allow_abbrev=False,
+    )
+    measure.add_argument("--out", required=True, metavar="FILE", help="calibration file (JSON)")
+    measure.set_defaults(run=run_calibrate)
+
+    models = commands.add_parser(
+        "models",
+        parents=[_place_flags(), json_flag],
+        help="what a model is, and whether a pair fits",
+        allow_abbrev=False,
+    )
+    models.add_argument("draft", help="folder, hub id or GGUF file")
+    models.add_argument("target", nargs="?", help="the model it would draft for")
+    models.set_defaults(run=run_models)
+    return parser
+
+
+def _place_flags() -> _Parser:
+    flags = _Parser(add_help=False)
+    dtypes = "auto, float32, bfloat16 or float16"
+    flags.add_argument("--dtype", default="auto", metavar="NAME", help=dtypes)
+    flags.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, mps ...")
+    return flags
+
+
+def _pair_flags() -> _Parser:
+    flags = _Parser(add_help=False, parents=[_place_flags()])
+    help_text = "folder, hub id or GGUF file; the bundled one where not given"
+    flags.add_argument("--draft", default=str(bundled.DRAFT), metavar="MODEL", help=help_text)
+    flags.add_argument("--target", default=str(bundled.TARGET), metavar="MODEL", help=help_text)
+    return flags
+
+
+def _knob_flags() -> _Parser:
+    flags = _Parser(add_help=False)
+    flags.add_argument("--strategy", metavar="NAME", help=f"one of {', '.join(STRATEGY_NAMES)}")
+    flags.add_argument(
+        "--preset", default="cpu", metavar="NAME", help=f"one of {', '.join(PRESETS)} (cpu)"
+    )
+    flags.add_argument(
+        "--set", nargs="+", default=[], action="extend", metavar="NAME=VALUE", help="knobs, below"
+    )
+    flags.add_argument("--seed", metavar="N", help="seed of the whole run (0)")
+    return flags
+
+
+def _calibration_flag() -> _Parser:
+    flags = _Parser(add_help=False)
+    flags.add_argument(
+        "--calibration", metavar="FILE", help="`none`, or a file; the draft folder's own by default"
+    )
+    return flags
+
+
+def _problem_flags() -> _Parser:
+    flags = _Parser(add_help=False)
+    flags.add_argument(
+        "--problems", required=True, metavar="FILE", help="JSON lines: question, answer, id"
+    )
+    flags.add_argument("--limit", type=_positive, metavar="N", help="only the first N problems")
+    return flags
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text!r}")
+    return int(text)
+
+
+def _knob_menu() -> str:
+    lines = ["knobs (--set NAME=VALUE ...), their defaults and ranges:"]
+    for name, knob in KNOBS.items():
+        lines.append(f"  {name:<23}{knob.sentence} ({_default(name)}{_range(knob)})")
+    return "\n".join(lines)
+
+
+def _default(name: str) -> str:
+    value = getattr(DecodeConfig(), name)
+    if name == "weights":
+        return ",".join(f"{key}:{weight:g}" for key, weight in value)
+    return f"{value:g}" if KNOB_TYPES[name] is float else repr(value)
+
+
+def _range(knob: Knob) -> str:
+    return "" if knob.low is None or knob.high is None else f"; {knob.low:,} to {knob.high:,}"
+
+
+def _shell() -> Shell:
+    # Model libraries log to the error stream, where only our sentences belong.
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    dumb = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    console = Console(
+        out=sys.stdout,
+        err=sys.stderr,
+        colour=sys.stdout.isatty() and not dumb,
+        live=sys.stderr.isatty(),
+        clock=time.perf_counter,
+    )
+    return Shell(console, sys.stdin, _load_models)
+
+
+def _load_models(
+    draft: str | None,
+    target: str | None,
+    *,
+    dtype: str,
+    device: str,
+    on_stage: Callable[[str], None] | None,
+) -> Models:
+    if all(name is None or Path(name).exists() for name in (draft, target)):
+        # Nothing is downloaded, so a library's own bars would only break into ours.
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    # Imported here: `show` and `regate` need no model library, and start at once.
+    from specguard_core.backends.hf import load_models
+
+    return load_models(draft, target, dtype=dtype, device=device, on_stage=on_stage)

@@ -1,0 +1,97 @@
+"""Commands that decode nothing: `show`, `regate` and `models`.
+
+Every command returns an exit code, or raises an error of errors.py.
+"""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from specguard_core.commands import lines
+from specguard_core.commands.briefs import regate_brief, trace_brief
+from specguard_core.commands.shell import Shell, exit_code, json_text
+from specguard_core.errors import SpecGuardError
+from specguard_core.presets import changed
+from specguard_core.regate import Regate, regate
+from specguard_core.trace_io import evidence_path, load_evidence, load_session, load_trace
+from specguard_core.types import Trace
+
+
+def run_show(arguments: Namespace, shell: Shell) -> int:
+    """Print a trace; of a session, the current branch."""
+    console, paint = shell.console, shell.console.paint
+    session = load_session(arguments.trace)
+    trace = next(b.trace for b in session.branches if b.name == session.current)
+    if arguments.json:
+        console.say(json_text(trace_brief(trace)))
+        return 0
+    console.say_all(lines.head_lines(trace, paint))
+    for unit in trace.units:
+        console.say_all(lines.unit_lines(unit, trace.pieces, paint))
+    console.say_all(lines.end_lines(trace, paint))
+    others = [branch.name for branch in session.branches if branch.name != session.current]
+    if others:
+        console.say(f"branch {session.current}; also {', '.join(others)}")
+    return 0
+
+
+def run_regate(arguments: Namespace, shell: Shell) -> int:
+    """Judge recorded traces again under other knobs; a trace that cannot be is reported."""
+    console = shell.console
+    code, n_flips, n_steps = 0, 0, 0
+    found: list[dict[str, Any]] = []
+    for path in arguments.traces:
+        try:
+            trace, judged = _judged_again(path, arguments.set)
+        except SpecGuardError as error:
+            console.note(f"error: {error}" if path in str(error) else f"error: {path}: {error}")
+            code = max(code, exit_code(error))
+            continue
+        n_flips += len(judged.flips)
+        n_steps += sum(verdict is not None for verdict in judged.verdicts)
+        if arguments.json:
+            found.append({"trace": path, **regate_brief(judged)})
+        else:
+            console.say(console.paint(path, "strong"))
+            console.say_all(lines.regate_lines(trace, judged))
+    if arguments.json:
+        console.say(json_text(found))
+    elif n_steps:
+        console.say(f"{n_flips} of {n_steps} judged steps flip")
+    return code
+
+
+def run_models(arguments: Namespace, shell: Shell) -> int:
+    """Say what a model is, what memory it needs, and whether a pair fits; no weights are read."""
+    from specguard_core.backends.hf import compare_pair, describe
+
+    console = shell.console
+    named = [name for name in (arguments.draft, arguments.target) if name is not None]
+    found = [describe(name, dtype=arguments.dtype, device=arguments.device) for name in named]
+    difference = compare_pair(*named) if len(named) == 2 else None
+    if arguments.json:
+        models = [asdict(description) for description in found]
+        console.say(json_text({"models": models, "fits": difference is None, "reason": difference}))
+    for description in () if arguments.json else found:
+        console.say_all(lines.model_lines(description.info, console.paint))
+        weights, cache = description.weight_bytes, description.cache_bytes
+        full = cache * description.info.context_length
+        console.say(
+            f"  memory     {lines.size_text(weights)} of weights, {lines.size_text(cache)} "
+            f"for each token of context ({lines.size_text(full)} for all of it)"
+        )
+        console.say(f"  prompts    {description.prompt_template}; {description.n_tokens:,} tokens")
+    if difference is not None:
+        console.note(f"error: the pair does not fit: {difference}")
+        return 1
+    if len(named) == 2 and not arguments.json:
+        console.say("the pair fits: both models share one tokenizer")
+    return 0
+
+
+def _judged_again(path: str, settings: Sequence[str]) -> tuple[Trace, Regate]:
+    trace = load_trace(path)
+    beside = evidence_path(path)
+    evidence = load_evidence(beside) if beside.is_file() else None
+    return trace, regate(trace, changed(trace.config, settings), evidence)

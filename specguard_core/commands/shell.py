@@ -1,0 +1,115 @@
+"""What surrounds a command, and what every command does with its flags. Reads no environment."""
+
+import json
+import os
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+from specguard_core.calibration import checked_calibration, default_calibration
+from specguard_core.commands.console import Console
+from specguard_core.config import DecodeConfig
+from specguard_core.errors import SpecGuardError, UsageError
+from specguard_core.lm import Models
+from specguard_core.presets import changed, preset
+from specguard_core.strategies import STRATEGIES
+from specguard_core.trace_io import load_calibration
+from specguard_core.types import Calibration
+
+
+class Loader(Protocol):
+    """As backends.hf.load_models."""
+
+    def __call__(
+        self,
+        draft: str | None,
+        target: str | None,
+        *,
+        dtype: str,
+        device: str,
+        on_stage: Callable[[str], None] | None,
+    ) -> Models: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """What surrounds a command."""
+
+    console: Console
+    stdin: TextIO
+    load: Loader
+
+
+def exit_code(error: SpecGuardError) -> int:
+    """2 where the request itself is wrong, 1 where a run failed."""
+    return 2 if isinstance(error, UsageError) else 1
+
+
+def sentence_of(error: BaseException) -> str:
+    """What any error says, in one line."""
+    text = " ".join(str(error).split())
+    if isinstance(error, SpecGuardError):
+        return text
+    return f"unexpected {type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def config_of(arguments: Namespace) -> DecodeConfig:
+    """The preset, then --set, then --strategy and --seed.
+
+    Raises:
+        ConfigError: an unknown name (answered with the menu) or a value out of range.
+    """
+    settings = list(arguments.set)
+    if arguments.strategy is not None:
+        settings.append(f"strategy={arguments.strategy}")
+    if arguments.seed is not None:
+        settings.append(f"seed={arguments.seed}")
+    return changed(preset(arguments.preset), settings)
+
+
+def load_called(arguments: Namespace, shell: Shell, config: DecodeConfig) -> Models:
+    """Only the models that the strategy calls."""
+    strategy = STRATEGIES[config.strategy]
+    draft = arguments.draft if strategy.drafts(config) else None
+    target = arguments.target if strategy.needs_target else None
+    return load_named(arguments, shell, draft, target)
+
+
+def load_named(arguments: Namespace, shell: Shell, draft: str | None, target: str | None) -> Models:
+    """The models named, each stage told."""
+    return shell.load(
+        draft,
+        target,
+        dtype=arguments.dtype,
+        device=arguments.device,
+        on_stage=shell.console.stage,
+    )
+
+
+def calibration_of(arguments: Namespace, models: Models) -> Calibration | None:
+    """What --calibration names; the draft folder's own where it names nothing."""
+    if arguments.calibration is None:
+        return default_calibration(models)
+    if arguments.calibration == "none":
+        return None
+    return checked_calibration(load_calibration(arguments.calibration), models)
+
+
+def check_out(path: str | None) -> None:
+    """Refuse a place that cannot be written before the work, not after it."""
+    if path is None:
+        return
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise UsageError(f"expected a file in a folder that exists, got {path}: make {folder}")
+    if Path(path).is_dir():
+        raise UsageError(f"expected a file, got the folder {path}: name a file in it")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"expected a folder that can be written, got {folder}: name another")
+
+
+def json_text(value: Any) -> str:
+    """JSON for machines."""
+    return json.dumps(value, indent=1, allow_nan=False)

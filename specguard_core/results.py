@@ -1,0 +1,150 @@
+"""What an evaluation leaves behind: a result per problem, their summary, and the file of both.
+
+correct     the answer found equals the gold one; a failed problem counts as wrong
+rates       are of steps, pooled over all problems, not means of rates
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from specguard_core.answers import same_answer
+from specguard_core.errors import TraceFileError
+from specguard_core.files import format_json, read_json, write_atomically
+from specguard_core.metrics import Interval, wilson_interval
+from specguard_core.trace_json import MismatchError, codec
+from specguard_core.types import Role, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemResult:
+    """One problem: what was asked, what came, and what it took.
+
+    answer, given      the gold answer, and the one found in the text
+    failure            the sentence of what went wrong, where the run did not end
+    n_judged           steps the rule spoke of; n_accepted of them it accepted
+    n_fallback         steps the target wrote
+    """
+
+    id: str
+    question: str
+    answer: str
+    given: str | None
+    correct: bool
+    finish: str | None
+    failure: str | None
+    text: str
+    n_steps: int
+    n_judged: int
+    n_accepted: int
+    n_fallback: int
+    tokens: Mapping[Role, int]
+    seconds: Mapping[Role, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Over all problems in the file; None where there is nothing to take a share of."""
+
+    accuracy: Interval | None
+    tokens: Mapping[Role, int]
+    seconds: Mapping[Role, float]
+    fallback_rate: float | None
+    accept_rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What a results file holds."""
+
+    config: Mapping[str, object]
+    summary: Summary
+    problems: tuple[ProblemResult, ...]
+
+
+def result_of(trace: Trace) -> ProblemResult:
+    """What a trace says of its problem. The trace must know the gold answer."""
+    gold = trace.gold or ""
+    given = None if trace.finish is None else trace.finish.answer
+    verdicts = [step.verdict for step in trace.steps if step.verdict is not None]
+    roles = trace.cost.roles
+    return ProblemResult(
+        id=trace.problem_id,
+        question=trace.problem,
+        answer=gold,
+        given=given,
+        correct=given is not None and same_answer(gold, given),
+        finish=None if trace.finish is None else trace.finish.reason,
+        failure=trace.failure,
+        text=trace.text,
+        n_steps=len(trace.steps),
+        n_judged=len(verdicts),
+        n_accepted=sum(verdict.accepted for verdict in verdicts),
+        n_fallback=sum(step.outcome.source == "target" for step in trace.steps),
+        tokens={role: cost.tokens for role, cost in roles.items()},
+        seconds={role: cost.milliseconds / 1000 for role, cost in roles.items()},
+    )
+
+
+def failed_result(problem_id: str, question: str, answer: str, failure: str) -> ProblemResult:
+    """The result of a problem that could not even be started."""
+    return ProblemResult(
+        id=problem_id,
+        question=question,
+        answer=answer,
+        given=None,
+        correct=False,
+        finish=None,
+        failure=failure,
+        text="",
+        n_steps=0,
+        n_judged=0,
+        n_accepted=0,
+        n_fallback=0,
+        tokens={},
+        seconds={},
+    )
+
+
+def summarise(results: Sequence[ProblemResult]) -> Summary:
+    """Pooled over problems: rates are of steps, not means of rates."""
+    tokens: dict[Role, int] = {}
+    seconds: dict[Role, float] = {}
+    for result in results:
+        for role, count in result.tokens.items():
+            tokens[role] = tokens.get(role, 0) + count
+        for role, spent in result.seconds.items():
+            seconds[role] = seconds.get(role, 0.0) + spent
+    n_steps = sum(result.n_steps for result in results)
+    n_judged = sum(result.n_judged for result in results)
+    n_fallback = sum(result.n_fallback for result in results)
+    n_accepted = sum(result.n_accepted for result in results)
+    return Summary(
+        accuracy=wilson_interval(sum(r.correct for r in results), len(results)),
+        tokens=tokens,
+        seconds=seconds,
+        fallback_rate=n_fallback / n_steps if n_steps else None,
+        accept_rate=n_accepted / n_judged if n_judged else None,
+    )
+
+
+def save_evaluation(evaluation: Evaluation, path: str | Path) -> None:
+    """Write a results file; the old one stays on any failure (SaveError)."""
+    text = format_json(codec(Evaluation).encode(evaluation))
+    write_atomically(Path(path), text.encode("utf-8"))
+
+
+def load_evaluation(path: str | Path) -> Evaluation:
+    """The evaluation in a results file.
+
+    Raises:
+        TraceFileError: no such file, broken or foreign.
+    """
+    try:
+        evaluation = codec(Evaluation).decode(read_json(Path(path)))
+    except MismatchError as mismatch:
+        raise TraceFileError(
+            f"expected a results file at {path}, got {mismatch}: name another file"
+        ) from None
+    assert isinstance(evaluation, Evaluation)
+    return evaluation
