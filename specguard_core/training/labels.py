@@ -1,0 +1,39 @@
+"""Whether a sampled step says the right numbers, whatever its wording. Pure text; knows no model.
+
+right    the step's equations equal the gold step's (operands of a sum or a product in any order);
+         for the answer's sentence, the boxed number equals the gold one
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from specguard_core.equations import equations
+
+_BOXED = re.compile(r"\\boxed\{\s*([^{}]*?)\s*\}")
+
+StepLabel = Literal["right", "arithmetic", "set-up"]
+
+
+def boxed_of(text: str) -> tuple[str, ...]:
+    r"""What each `\boxed{...}` of a text holds, in order."""
+    return tuple(_BOXED.findall(text))
+
+
+def step_is_right(gold_step: str, step: str) -> bool:
+    """True when `step` states exactly the equations and the boxed numbers of `gold_step`."""
+    return equations(gold_step) == equations(step) and boxed_of(gold_step) == boxed_of(step)
+
+
+def label_of(gold_step: str, step: str) -> StepLabel:
+    """`right`; `arithmetic`: the gold operands with a wrong result; `set-up`: anything else."""
+    if step_is_right(gold_step, step):
+        return "right"
+    gold, given = _left_sides(gold_step), _left_sides(step)
+    same_set_up = gold and gold == given and boxed_of(gold_step) == boxed_of(step)
+    return "arithmetic" if same_set_up else "set-up"
+
+
+def _left_sides(step: str) -> list[str]:
+    return sorted(equation.partition("=")[0] for equation in equations(step).elements())
