@@ -1,0 +1,185 @@
+"""One causal language model made ready to be asked. Knows no requests, only tokens and caches.
+
+prefix        all tokens before the next one
+shared pass   rows with prefixes of unequal length in one forward pass, where the model allows it
+rows          sequences in one forward pass
+row multiple  rows are filled up to a multiple of this with copies: in fp32 on a CPU, a matrix
+              product of 4, 8, ... rows gives each row the same bits, one of 1 to 3 does not, so a
+              draw is the same whatever is written beside it
+real ids      ids the tokenizer knows; a vocabulary padded beyond them never shows
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from inspect import signature
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from specguard_core.backends.attention import Member, Record, passing, recorded_rows
+from specguard_core.backends.cache import (
+    Chunk,
+    PrefixStore,
+    SharedPass,
+    WorkingCache,
+    split_chunks,
+)
+from specguard_core.backends.loading import cache_argument, can_share_passes
+from specguard_core.backends.sources import SMALL_MODEL_PARAMETERS
+from specguard_core.errors import Cancelled, ModelError
+from specguard_core.lm import Floats, ShouldStop, TokenIds
+from specguard_core.types import ModelInfo
+
+_MISSING_LOGIT = -1e30
+_ROW_MULTIPLES = (4, 8, 16)
+_MOST_PROBED_ROWS = 64
+
+
+class Engine:
+    """A loaded model, its vocabulary's bytes, and the chunks it has read."""
+
+    def __init__(
+        self,
+        model: Any,  # transformers ships no types
+        info: ModelInfo,
+        *,
+        piece: Callable[[int], bytes],
+        real_ids: Sequence[int],
+        max_cache_bytes: int,
+    ) -> None:
+        self.model = model
+        self.info = info
+        self.piece = piece
+        self.store = PrefixStore(max_cache_bytes)
+        self.device = model.get_input_embeddings().weight.device
+        self.row_multiple = _row_multiple(info, model.get_input_embeddings().weight)
+        self.n_ids = min(max(real_ids) + 1, info.vocabulary_size)
+        known = set(real_ids)
+        missing = [token_id for token_id in range(self.n_ids) if token_id not in known]
+        self._missing = torch.tensor(missing, device=self.device) if missing else None
+        self._cache_name = cache_argument(model)
+        self._keeps_logits = "logits_to_keep" in signature(model.forward).parameters
+        self._hidden: Tensor | None = None
+        head = model.get_output_embeddings()
+        if head is not None:
+            head.register_forward_pre_hook(self._see_hidden)
+        self.shares_passes = can_share_passes(model)
+
+    @property
+    def captures(self) -> bool:
+        return self.info.grounding == "captured"
+
+    @property
+    def hidden(self) -> Tensor:
+        """[rows, d] last hidden states of the latest pass."""
+        if self._hidden is None:
+            raise ModelError("expected the model to use its output embeddings, it did not")
+        return self._hidden[:, -1]
+
+    def forward(
+        self, token_ids: Tensor, members: Sequence[Member], *, all_logits: bool = False
+    ) -> Tensor:
+        """Logits [rows, q, n_ids] after each token, over the real ids; q = 1 is after the last.
+
+        token_ids   [rows, q], the members' rows one after the other; q = 1 where there are several
+        """
+        options: dict[str, Any] = {"use_cache": True}
+        if len(members) == 1:
+            options[self._cache_name] = members[0].cache
+        else:
+            caches = [member.cache for member in members]
+            options[self._cache_name] = SharedPass(caches)
+            places = [cache.get_seq_length() for cache in caches for _ in range(cache.rows)]
+            options["position_ids"] = self.ids([places]).T
+        if self._keeps_logits and not all_logits:
+            options["logits_to_keep"] = 1
+        with passing(members):
+            logits: Tensor = self.model(input_ids=token_ids, **options).logits
+        if not all_logits and logits.shape[1] > 1:
+            logits = logits[:, -1:]
+        if logits.shape[2] > self.n_ids:
+            logits = logits[..., : self.n_ids]
+        if self._missing is not None:
+            logits = logits.index_fill(-1, self._missing, _MISSING_LOGIT)
+        return logits
+
+    def ids(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        return torch.tensor(rows, dtype=torch.long, device=self.device)
+
+    def chunks(self, token_ids: TokenIds) -> list[TokenIds]:
+        return split_chunks(token_ids, self.piece)
+
+    def read_prefix(
+        self, chunks: Sequence[TokenIds], should_stop: ShouldStop | None
+    ) -> tuple[list[Chunk], int, int]:
+        """The chunks in the store, those missing read first; passes and positions that took.
+
+        Raises:
+            Cancelled: should_stop said so; chunks read before stay.
+        """
+        path = self.store.find(chunks)
+        missing = chunks[len(path) :]
+        if not missing:
+            return path, 0, 0
+        before = sum(len(chunk) for chunk in chunks[: len(path)])
+        cache = WorkingCache(1, path, before + sum(map(len, missing)))
+        for chunk in missing:
+            poll(should_stop)
+            logits = self.forward(self.ids([chunk]), [Member(cache, None)])
+            path.append(self.remember(path, chunk, cache, logits[0, -1]))
+        return path, len(missing), sum(map(len, missing))
+
+    def remember(
+        self, path: Sequence[Chunk], chunk: TokenIds, cache: WorkingCache, last_logits: Tensor
+    ) -> Chunk:
+        """Store the chunk that the cache ends with."""
+        length = cache.get_seq_length()
+        states = cache.states(length - len(chunk), length)
+        return self.store.add(path[-1] if path else None, chunk, states, last_logits.clone())
+
+    def new_record(self, n_capture_layers: int) -> Record | None:
+        """A record of the last layers, or None where none is wanted or none can be had."""
+        if n_capture_layers == 0 or not self.captures:
+            return None
+        return Record(first_layer=max(0, self.info.n_layers - n_capture_layers))
+
+    def rows(self, record: Record, cache: WorkingCache, n_before: int) -> Floats:
+        """[layers, rows, m, n_before + m] of what was recorded; the cache still holds its keys."""
+        layers = [
+            recorded_rows(layer, cache.layer(index).held[0], n_before)
+            for index, layer in sorted(record.layers.items())
+        ]
+        stacked: Floats = torch.stack([layer.cpu() for layer in layers]).numpy()
+        return stacked
+
+    def filled(self, n_rows: int) -> int:
+        return math.ceil(n_rows / self.row_multiple) * self.row_multiple
+
+    def _see_hidden(self, module: torch.nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        self._hidden = inputs[0] if inputs else None
+
+
+def poll(should_stop: ShouldStop | None) -> None:
+    if should_stop is not None and should_stop():
+        raise Cancelled
+
+
+def _row_multiple(info: ModelInfo, weight: Tensor) -> int:
+    """The least of a few multiples at which rows of a product do not depend on their number.
+
+    weight   [n, d], one of the model's own, on the CPU for the question to arise
+    """
+    small = info.n_parameters <= SMALL_MODEL_PARAMETERS
+    if not small or info.device != "cpu" or info.dtype != "float32":
+        return 1
+    size = weight.shape[1]
+    rows = torch.arange(_MOST_PROBED_ROWS * size, dtype=torch.float32).sin()
+    rows = rows.view(_MOST_PROBED_ROWS, size)
+    whole = F.linear(rows, weight)
+    for multiple in _ROW_MULTIPLES:
+        counts = range(multiple, _MOST_PROBED_ROWS, multiple)
+        if all(torch.equal(F.linear(rows[:count], weight), whole[:count]) for count in counts):
+            return multiple
+    return _ROW_MULTIPLES[0]

@@ -1,0 +1,223 @@
+"""Weights into memory, and the proof that the loaded model does what the engine needs of it.
+
+own         the attention implementation transformers chose for the model
+probe       a few tokens, run once with the model's own attention and no cache, then as the engine
+            runs them: in blocks on a cache, rolled back, and token by token
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from inspect import signature
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM, GgufConfig
+from transformers.utils import logging
+
+from specguard_core.backends import attention
+from specguard_core.backends.attention import Member, Record, passing, recorded_rows
+from specguard_core.backends.cache import SharedPass, WorkingCache
+from specguard_core.backends.sources import (
+    Source,
+    context_length,
+    no_grounding,
+    told_in_one_sentence,
+)
+from specguard_core.errors import CacheError
+from specguard_core.types import ModelInfo
+
+_PROBE_TOKENS = 20
+_PROBE_BLOCK = 11
+_PROBE_ROWS = 2
+# What a model may raise that was not made for the way the engine runs it.
+_RUN_ERRORS = (RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError)
+# Largest difference of logits that counts as rounding, as a share of their spread.
+_TOLERANCE = {torch.float32: 2e-3, torch.bfloat16: 0.25, torch.float16: 0.1}
+
+
+def load_weights(
+    source: Source, config: Any, *, dtype: torch.dtype, device: str, device_map: Any
+) -> Any:
+    """The model in evaluation mode; code that came with a checkpoint is never run."""
+    options = dict(source.options, dtype=dtype, trust_remote_code=False, config=config)
+    if source.gguf:
+        options["quantization_config"] = GgufConfig(dequantize=True)
+        del options["config"]
+    if device_map is not None:
+        options["device_map"] = device_map
+    with told_in_one_sentence(source, "weights"), _no_progress_bars():
+        model: Any = AutoModelForCausalLM.from_pretrained(source.location, **options)
+        if device_map is None:
+            model = model.to(device)
+    model.eval()
+    model.requires_grad_(False)
+    return model
+
+
+@contextmanager
+def _no_progress_bars() -> Iterator[None]:
+    """The caller says what is loading; a library's own bars would break into its output."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+@torch.inference_mode()
+def prepare(model: Any, source: Source) -> ModelInfo:
+    """Switch the model to recorded attention where that provably changes nothing, and describe it.
+
+    Raises:
+        CacheError: the cache cannot be rolled back.
+    """
+    reference = _reference(model)
+    info = model_info(model, source, reference.shape[-1])
+    own = model.config._attn_implementation
+    reason = no_grounding(model.config)
+    if reason is None:
+        attention.register()
+        model.set_attn_implementation(attention.EAGER if own == "eager" else attention.PACKED)
+        reason = _probe_capture(model, reference, info)
+        if reason is None:
+            return info
+        model.set_attn_implementation(own)
+    try:
+        problem = _probe_cache(model, reference)
+    except _RUN_ERRORS as error:
+        problem = f"does not run on an ordinary cache ({error})"
+    if problem is not None:
+        raise CacheError(
+            f"expected a model whose cache can be rolled back, {info.architecture} {problem}: "
+            "name a model with ordinary attention"
+        )
+    return replace(info, grounding=reason)
+
+
+@torch.inference_mode()
+def can_share_passes(model: Any) -> bool:
+    """Whether two rows with prefixes of unequal length may go through the model together."""
+    if model.config._attn_implementation != attention.PACKED:
+        return False
+    ids = _probe_ids(model)
+    name = cache_argument(model)
+
+    def begun(count: int) -> Member:
+        member = Member(WorkingCache(1, [], _PROBE_TOKENS), None)
+        with passing([member]):
+            model(input_ids=ids[:, :count], use_cache=True, **{name: member.cache})
+        return member
+
+    lengths = (3, _PROBE_BLOCK)
+    alone = []
+    for count in lengths:
+        member = begun(count)
+        with passing([member]):
+            part = ids[:, count : count + 1]
+            output = model(input_ids=part, use_cache=True, **{name: member.cache})
+        alone.append(output.logits[0])
+    members = [begun(count) for count in lengths]
+    shared = SharedPass([member.cache for member in members])
+    latest = torch.cat([ids[:, count : count + 1] for count in lengths])
+    places = torch.tensor(lengths, device=ids.device)[:, None]
+    try:
+        with passing(members):
+            output = model(input_ids=latest, position_ids=places, use_cache=True, **{name: shared})
+    except _RUN_ERRORS:
+        return False
+    return _alike(output.logits, torch.stack(alone).float())
+
+
+def model_info(model: Any, source: Source, vocabulary_size: int) -> ModelInfo:
+    """What the trace records of a loaded model; `grounding` as if attention could be captured."""
+    config = model.config
+    text = config.get_text_config()
+    embeddings = model.get_input_embeddings().weight
+    return ModelInfo(
+        name=source.name,
+        source=source.named,
+        revision=getattr(config, "_commit_hash", None),
+        architecture=type(model).__name__,
+        n_parameters=sum(parameter.numel() for parameter in model.parameters()),
+        n_layers=int(text.num_hidden_layers),
+        vocabulary_size=vocabulary_size,
+        context_length=context_length(config),
+        dtype=str(model.dtype).removeprefix("torch."),
+        device=embeddings.device.type,
+        grounding="captured",
+        rollback="crop",
+    )
+
+
+def _probe_ids(model: Any) -> Tensor:
+    """[1, _PROBE_TOKENS] ids spread over the vocabulary."""
+    size = model.get_input_embeddings().weight.shape[0]
+    ids = [(7 + 31 * position) % size for position in range(_PROBE_TOKENS)]
+    return torch.tensor([ids], device=model.get_input_embeddings().weight.device)
+
+
+def _reference(model: Any) -> Tensor:
+    """[_PROBE_TOKENS, vocabulary] logits by the model's own attention, nothing cached."""
+    logits: Tensor = model(input_ids=_probe_ids(model), use_cache=False).logits[0]
+    return logits.float()
+
+
+def _probe_capture(model: Any, reference: Tensor, info: ModelInfo) -> str | None:
+    record = Record(first_layer=0)
+    try:
+        problem = _probe_cache(model, reference, record)
+    except _RUN_ERRORS as error:
+        return f"{info.architecture} does not run with recorded attention ({error})"
+    if problem is not None:
+        return f"{info.architecture} gives other logits with recorded attention"
+    if len(record.layers) != info.n_layers:
+        return (
+            f"{info.architecture} records attention in {len(record.layers)} of "
+            f"{info.n_layers} layers"
+        )
+    return None
+
+
+def _probe_cache(model: Any, reference: Tensor, record: Record | None = None) -> str | None:
+    """What goes wrong when the probe is read in blocks, rolled back and written, or None."""
+    ids = _probe_ids(model)
+    cache = WorkingCache(1, [], _PROBE_TOKENS)
+    name = cache_argument(model)
+
+    def run(part: Tensor, record: Record | None = None) -> Tensor:
+        with passing([Member(cache, record)]):
+            logits: Tensor = model(input_ids=part, use_cache=True, **{name: cache}).logits
+        return logits
+
+    run(ids[:, :4])
+    block = run(ids[:, 4:])[0]
+    if cache.get_seq_length() != _PROBE_TOKENS:
+        return "does not use the cache it is given"
+    if not _alike(block, reference[4:]):
+        return "reads a block on a cache otherwise than as a whole"
+    cache.crop(_PROBE_BLOCK - _PROBE_TOKENS)
+    cache.select(torch.zeros(_PROBE_ROWS, dtype=torch.long, device=ids.device))
+    columns = ids[:, _PROBE_BLOCK:].repeat(_PROBE_ROWS, 1).split(1, dim=1)
+    written = torch.stack([run(column, record)[-1, -1] for column in columns])
+    if not _alike(written, reference[_PROBE_BLOCK:]):
+        return "goes on otherwise after its cache was rolled back"
+    for index, layer in {} if record is None else record.layers.items():
+        sums = recorded_rows(layer, cache.layer(index).held[0], _PROBE_BLOCK).sum(dim=-1)
+        if not bool(((sums > 0) & (sums < 1.01)).all()):
+            return "has attention rows that do not sum to at most 1"
+    return None
+
+
+def cache_argument(model: Any) -> str:
+    """What this model's forward calls its cache."""
+    return "cache" if "cache" in signature(model.forward).parameters else "past_key_values"
+
+
+def _alike(logits: Tensor, reference: Tensor) -> bool:
+    spread = reference.std().clamp_min(1e-6)
+    worst = (logits.float() - reference).abs().max()
+    return bool(worst <= _TOLERANCE.get(logits.dtype, 0.25) * spread)

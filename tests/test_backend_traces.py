@@ -1,0 +1,67 @@
+"""Whole decodes of the pair that ships: equal traces whatever was asked of the models before."""
+
+import json
+
+import pytest
+
+from specguard_core.backends.hf import load_models
+from specguard_core.bundled import DRAFT, PROBLEMS, TARGET
+from specguard_core.config import DecodeConfig
+from specguard_core.decoder.step import Finished, State, advance, advance_many, start
+from specguard_core.lm import Models
+from specguard_core.types import Trace
+
+CONFIG = DecodeConfig(normalisation="fixed", threshold=0.6)
+
+
+@pytest.fixture(scope="module")
+def models() -> Models:
+    return load_models(DRAFT, TARGET)
+
+
+@pytest.fixture(scope="module")
+def questions() -> list[str]:
+    lines = PROBLEMS.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["question"] for line in lines[:2]]
+
+
+def states_of(question: str, models: Models) -> list[State]:
+    states = [start(question, models, CONFIG)]
+    while not isinstance(states[-1], Finished):
+        states.append(advance(states[-1], models)[0])
+    return states
+
+
+def trace_of(question: str, models: Models) -> Trace:
+    return states_of(question, models)[-1].trace
+
+
+def test_a_rerun_gives_an_equal_trace_on_used_models_and_on_fresh_ones(models, questions):
+    first = [trace_of(question, models) for question in questions]
+    assert [trace_of(question, models) for question in questions] == first
+    fresh = load_models(DRAFT, TARGET)
+    assert [trace_of(question, fresh) for question in reversed(questions)] == first[::-1]
+
+
+def test_going_on_from_any_earlier_state_gives_an_equal_trace(models, questions):
+    states = states_of(questions[0], models)
+    trace_of(questions[1], models)
+    for earlier in (states[1], states[len(states) // 2]):
+        state = earlier
+        while not isinstance(state, Finished):
+            state, _ = advance(state, models)
+        assert state.trace == states[-1].trace
+
+
+def test_problems_decoded_together_are_problems_decoded_one_by_one(models, questions):
+    alone = [trace_of(question, models) for question in questions]
+    states: list[State] = [start(question, models, CONFIG) for question in questions]
+    while not all(isinstance(state, Finished) for state in states):
+        live = [i for i, state in enumerate(states) if not isinstance(state, Finished)]
+        for i, (state, _) in zip(
+            live, advance_many([states[i] for i in live], models), strict=True
+        ):
+            states[i] = state
+    for state, trace in zip(states, alone, strict=True):
+        assert state.trace.text == trace.text
+        assert state.trace.context_ids == trace.context_ids
