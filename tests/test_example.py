@@ -1,0 +1,53 @@
+"""The example that ships opens without a model, and holds the story it is there to tell."""
+
+import math
+
+from app import EXAMPLE
+from specguard_core.equations import equation_errors
+from specguard_core.regate import regate
+from specguard_core.text import join_pieces
+from specguard_core.trace_io import evidence_path, load_evidence, load_trace
+from specguard_core.types import Step, Trace
+from viz_app.files import from_file
+from viz_app.page import PANELS, draw
+from viz_app.session import Look
+from viz_app.views.top import Desk
+from viz_app.whatif import turned, what_if
+
+TRACE: Trace = load_trace(EXAMPLE)
+
+
+def wrong_but_kept() -> Step:
+    """The first accepted step that holds an equation which is not true."""
+    return next(
+        step
+        for step in TRACE.steps
+        if step.outcome.source == "draft"
+        and equation_errors(join_pieces(step.output.token_ids, TRACE.pieces))
+    )
+
+
+def test_it_opens_and_every_panel_draws_it():
+    session = from_file(EXAMPLE.read_text("utf-8"))
+    assert session.trace == TRACE
+    for cursor in range(len(session.history)):
+        assert set(draw(session, Look(cursor), Desk(("a", "b"), "not loaded"))) == set(PANELS)
+
+
+def test_its_answer_is_wrong_because_a_wrong_step_was_kept():
+    assert TRACE.finish.answer != TRACE.gold
+    assert wrong_but_kept().verdict.accepted
+
+
+def test_a_threshold_just_above_its_score_would_have_caught_the_wrong_step():
+    step = wrong_but_kept()
+    threshold = math.ceil(step.verdict.score * 100 + 1e-9) / 100
+    found = regate(TRACE, turned(TRACE.config, "threshold", threshold))
+    assert found.first_flip == step.index
+
+
+def test_its_rows_let_every_rollout_knob_be_turned():
+    evidence = load_evidence(evidence_path(EXAMPLE))
+    for name, value in (("sparsify", 0.05), ("residual", False), ("rollout_layers", 1)):
+        overlay = what_if(TRACE, turned(TRACE.config, name, value), evidence)
+        assert overlay.regate is not None, overlay.trouble

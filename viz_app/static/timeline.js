@@ -1,0 +1,281 @@
+// The timeline: a block per step, width tokens, height score; lines for readings; a scrubber.
+(() => {
+  const { h, svg, icon, send } = SpecGuard;
+
+  const share = (value) => `${(100 * value).toFixed(3)}%`;
+
+  let held = false;
+
+  function draw(root, view) {
+    // While the handle is held it is not drawn anew under the hand; blocks are.
+    if (held && root.querySelector(".handle")) { restale(root, view); return; }
+    const axis = h("div", { class: "axis" }, h("h2", {}, "Timeline"), view.branch && h("em", { title: "branch" }, view.branch),
+      h("span", { style: { bottom: "100%" } }, "1"), h("span", { style: { bottom: "50%" } }, "0.5"),
+      h("span", { style: { bottom: "0" } }, "0"));
+    if (!view.blocks.length) {
+      SpecGuard.put(root, axis, h("div", { class: "track blank" },
+        h("div", { class: "plot" }, grid(), threshold(view)),
+        h("p", { class: "empty" }, "Each step will stand here as a block: as wide as its tokens, as high as its score. Press Step.")),
+        h("div", { class: "side" }));
+      return;
+    }
+    const places = layout(view);
+    const width = places.wide ? `${places.wide}px` : "100%";
+    const old = root.querySelector(".scroller");
+    const left = old ? old.scrollLeft : 0;
+    const inner = h("div", { class: "inner", style: { width } },
+      h("div", { class: "labels" }, view.blocks.map((block, i) => label(view, block, places[i], i))),
+      h("div", { class: "plot" }, grid(), selected(view, places),
+        view.blocks.map((block, i) => bar(block, places[i], i)),
+        lines(view, places), marks(view, places), threshold(view)),
+      h("div", { class: "texts" }, view.blocks.map((block, i) => text(block, places[i]))),
+      scrubber(view, places));
+    const scroller = h("div", { class: "scroller" }, inner);
+    SpecGuard.put(root, axis, h("div", { class: "track" }, scroller), side(view));
+    scroller.scrollLeft = left;
+    reveal(scroller, inner, places[chosen(view)]);
+  }
+
+  function restale(root, view) {
+    root.querySelectorAll(".inner > .plot > .block").forEach((element, i) => element.classList.toggle("stale", view.blocks[i].stale));
+    root.querySelectorAll(".label").forEach((element, i) => element.classList.toggle("stale", view.blocks[i].stale));
+    root.querySelectorAll(".text").forEach((element, i) => element.classList.toggle("stale", view.blocks[i].stale));
+  }
+
+  const chosen = (view) => Math.max(Math.ceil(view.cursor / view.n_phases) - 1, 0);
+
+  // Shares of the width; blocks never get narrower than is legible, the strip scrolls instead.
+  function layout(view) {
+    const least = 92;
+    const room = Math.max((document.documentElement.clientWidth || 1280) - 200, 400);
+    const natural = view.blocks.map((block) => Math.max((block.tokens / view.scale) * room, least));
+    const sum = natural.reduce((a, b) => a + b, 0);
+    const whole = Math.max(sum, room);
+    let at = 0;
+    const places = natural.map((width) => {
+      const place = { left: at / whole, width: width / whole };
+      at += width;
+      return place;
+    });
+    places.forEach((place) => { place.pixels = (place.width * Math.max(sum, room)); });
+    places.wide = sum > room * 1.001 ? Math.round(sum) : 0;
+    return places;
+  }
+
+  function grid() {
+    return h("div", { class: "grid", "aria-hidden": "true" });
+  }
+
+  function spot(place) {
+    return { left: share(place.left), width: share(place.width) };
+  }
+
+  function label(view, block, place, index) {
+    const refused = block.kind.includes("fallback");
+    const current = index === chosen(view) && view.cursor > 0;
+    return h("button", {
+      type: "button", class: `label ${current ? "on" : ""} ${block.stale ? "stale" : ""} ${place.pixels < 200 + 7 * (block.tokens_text.length - 6) ? "tight" : ""}`, style: spot(place),
+      "aria-pressed": String(current), data: { key: `step ${index}` },
+      title: `step ${block.number}: ${block.word}`,
+      onclick: () => send("look", { step: index }),
+    },
+    block.hits.length > 0 && h("i", { class: "hit", title: `breakpoint: ${block.hits.join(", ")}` }),
+    h("b", {}, block.number),
+    h("span", { class: refused ? "word refused" : "word" },
+      block.kind !== "open" && icon(refused ? "no" : "yes"), block.word),
+    h("em", { class: "stale-word" }, "stale"),
+    block.flips && h("em", { class: "flips-word" }, "flips"),
+    block.score_text && h("b", {}, block.score_text),
+    h("span", { class: "quiet" }, block.tokens_text),
+    block.attempt && h("span", { class: "quiet" }, block.attempt));
+  }
+
+  function bar(block, place, index) {
+    const height = block.score === null ? 0.06 : Math.min(Math.max(block.score, 0.02), 1);
+    const level = block.score === null ? "" : `signal-${block.level}`;
+    return h("div", {
+      class: `block ${block.kind} ${block.stale ? "stale" : ""}`, style: { ...spot(place), height: share(height) },
+      title: hint(block), onclick: () => send("look", { step: index }),
+    }, h("div", { class: level }));
+  }
+
+  function hint(block) {
+    const parts = block.readings.map((reading) => `${reading.name} ${reading.text}`);
+    return [`step ${block.number}, ${block.word}`, ...parts].join("\n");
+  }
+
+  function selected(view, places) {
+    if (view.cursor === 0) return null;
+    return h("div", { class: "selected", style: spot(places[chosen(view)]), "aria-hidden": "true" });
+  }
+
+  const middle = (place) => place.left + place.width / 2;
+
+  function names(view) {
+    const found = [];
+    for (const block of view.blocks) {
+      for (const reading of block.readings) if (!found.includes(reading.name)) found.push(reading.name);
+    }
+    return found.slice(0, 2);
+  }
+
+  function lines(view, places) {
+    return svg("svg", { class: "lines", viewBox: "0 0 100 100", preserveAspectRatio: "none", "aria-hidden": "true" },
+      names(view).map((name, order) => {
+        const points = view.blocks.flatMap((block, i) => {
+          const reading = block.readings.find((r) => r.name === name);
+          return reading ? [`${(100 * middle(places[i])).toFixed(3)},${(100 - 100 * reading.value).toFixed(2)}`] : [];
+        });
+        return svg("polyline", { class: order ? "dashed" : "", points: points.join(" ") });
+      }));
+  }
+
+  function marks(view, places) {
+    const out = [];
+    view.blocks.forEach((block, i) => {
+      names(view).forEach((name, order) => {
+        const reading = block.readings.find((r) => r.name === name);
+        if (!reading) return;
+        const style = { left: share(middle(places[i])), bottom: share(reading.value) };
+        out.push(h("u", { class: order ? "mark square" : "mark", style, "aria-hidden": "true" }));
+        if (i === chosen(view) && view.cursor > 0) out.push(caption(block, reading, style));
+      });
+    });
+    return out;
+  }
+
+  // The chosen step's readings in numbers; of two close ones the lower stands below its mark.
+  function caption(block, reading, style) {
+    const others = block.readings.filter((r) => r.name !== reading.name);
+    const lower = others.some((r) => r.value > reading.value || (r.value === reading.value && r.name < reading.name));
+    const place = Math.min(Math.max(reading.value + (lower ? -0.13 : 0.13), 0.08), 0.92);
+    return h("span", { class: parseFloat(style.left) > 85 ? "caption left" : "caption", style: { left: style.left, bottom: share(place) } },
+      `${reading.name} ${reading.text}`);
+  }
+
+  const high = (value) => share(Math.min(Math.max(value, 0), 1));
+
+  function threshold(view) {
+    return [h("div", { class: "threshold", style: { bottom: high(view.threshold) }, "aria-hidden": "true" }),
+      h("div", { class: "threshold now", style: { bottom: high(view.now) }, "aria-hidden": "true", hidden: !view.turned })];
+  }
+
+  // The handle judges the recorded run by another threshold; the line of the run stays where it was.
+  function side(view) {
+    const near = Math.abs(view.now - view.threshold) < 0.2;
+    const handle = h("span", {
+      class: view.turned ? "handle turned" : "handle", tabindex: "0", role: "slider", "aria-label": "threshold",
+      "aria-valuemin": 0, "aria-valuemax": 1.01, "aria-valuenow": view.now, "aria-orientation": "vertical",
+      title: "Drag, or up and down: what flips at another threshold", style: { bottom: high(view.now) },
+      data: { key: "threshold handle" },
+    }, SpecGuard.svg("svg", { viewBox: "0 0 8 12", "aria-hidden": "true" }, SpecGuard.svg("path", { d: "M2 3v6M6 3v6" })),
+    h("em", {}, view.turned ? `what-if ${view.now_text}` : `threshold ${view.now_text}`));
+    let value = view.now;
+    const show = (next) => {
+      value = Math.min(Math.max(Math.round(next * 100) / 100, 0), 1.01);
+      moveLine(handle, value, value !== view.threshold);
+      SpecGuard.turn("threshold", value);
+    };
+    handle.addEventListener("keydown", (event) => {
+      const by = { ArrowUp: 1, ArrowDown: -1 }[event.key];
+      if (!by) return;
+      event.preventDefault();
+      event.stopPropagation();
+      show(value + by * (event.shiftKey ? 0.1 : 0.01));
+    });
+    handle.addEventListener("dblclick", () => show(view.threshold));
+    handle.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      handle.focus({ preventScroll: true });
+      held = true;
+      const plot = SpecGuard.roots.timeline.querySelector(".plot").getBoundingClientRect();
+      const move = (moved) => show((plot.bottom - moved.clientY) / plot.height);
+      const drop = () => {
+        held = false;
+        window.removeEventListener("pointermove", move);
+        draw(SpecGuard.roots.timeline, SpecGuard.views.timeline);
+      };
+      window.addEventListener("pointermove", move);
+      window.addEventListener("pointerup", drop, { once: true });
+    });
+    return h("div", { class: "side" },
+      view.turned && h("span", { class: `at ${near ? (view.now < view.threshold ? "over" : "beneath") : ""}`, style: { bottom: high(view.threshold) } },
+        `as run ${view.threshold_text}`), handle);
+  }
+
+  function moveLine(handle, value, turned) {
+    const line = SpecGuard.roots.timeline.querySelector(".threshold.now");
+    line.hidden = !turned;
+    line.style.bottom = high(value);
+    handle.style.bottom = high(value);
+    handle.classList.toggle("turned", turned);
+    handle.querySelector("em").textContent = `${turned ? "what-if" : "threshold"} ${value.toFixed(2)}`;
+  }
+
+  function text(block, place) {
+    return h("div", { class: `text ${block.kind} ${block.stale ? "stale" : ""}`, style: spot(place), title: block.text },
+      block.by && h("b", {}, block.by), h("span", { class: "mono" }, block.text));
+  }
+
+  function scrubber(view, places) {
+    const stops = [];
+    const total = view.last;
+    const x = (cursor) => {
+      if (cursor === 0) return 0;
+      const index = Math.min(Math.floor((cursor - 1) / view.n_phases), places.length - 1);
+      const phase = (cursor - 1) % view.n_phases;
+      return places[index].left + (places[index].width * (phase + 1)) / (view.n_phases + (phase === view.n_phases - 1 ? 0.35 : 0));
+    };
+    for (let cursor = 1; cursor <= total; cursor += 1) {
+      stops.push(h("i", { style: { left: share(x(cursor)) } }));
+    }
+    const name = view.cursor === 0 ? "before step 1"
+      : `step ${chosen(view) + 1}, ${view.phases[(view.cursor - 1) % view.n_phases]}`;
+    const thumb = h("u", {
+      class: "thumb", tabindex: "0", role: "slider", "aria-label": "Place in the run",
+      "aria-valuemin": "0", "aria-valuemax": total, "aria-valuenow": view.cursor, "aria-valuetext": name,
+      title: name, style: { left: share(x(view.cursor)) }, data: { key: "scrubber" },
+    });
+    const last = places[places.length - 1];
+    const rail = h("div", { class: "scrubber" },
+      h("s", { style: { width: share(last.left + last.width) } }), stops, thumb);
+    const go = (cursor) => {
+      const bounded = Math.min(Math.max(cursor, 0), total);
+      if (bounded !== view.cursor) send("look", { cursor: bounded });
+    };
+    thumb.addEventListener("keydown", (event) => {
+      const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+      if (by) { event.preventDefault(); event.stopPropagation(); go(view.cursor + by * (event.shiftKey ? view.n_phases : 1)); }
+    });
+    rail.addEventListener("pointerdown", (event) => {
+      const box = rail.getBoundingClientRect();
+      const nearest = (clientX) => {
+        const at = (clientX - box.left) / box.width;
+        let best = 0;
+        for (let cursor = 0; cursor <= total; cursor += 1) {
+          if (Math.abs(x(cursor) - at) < Math.abs(x(best) - at)) best = cursor;
+        }
+        return best;
+      };
+      const drag = (moved) => { thumb.style.left = share(x(nearest(moved.clientX))); };
+      const drop = (up) => {
+        window.removeEventListener("pointermove", drag);
+        go(nearest(up.clientX));
+      };
+      drag(event);
+      window.addEventListener("pointermove", drag);
+      window.addEventListener("pointerup", drop, { once: true });
+    });
+    return rail;
+  }
+
+  function reveal(scroller, inner, place) {
+    if (!place) return;
+    const left = place.left * inner.offsetWidth;
+    const right = left + place.width * inner.offsetWidth;
+    if (left < scroller.scrollLeft) scroller.scrollLeft = left;
+    else if (right > scroller.scrollLeft + scroller.clientWidth) scroller.scrollLeft = right - scroller.clientWidth;
+  }
+
+  SpecGuard.register("timeline", { draw });
+})();

@@ -1,0 +1,1 @@
+"""Views: pure functions from what a person looks at to the JSON a panel draws."""

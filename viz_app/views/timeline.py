@@ -1,0 +1,101 @@
+"""The timeline: one block per step. Width is tokens, height and fill are the score."""
+
+from typing import Any
+
+from viz_app.breakpoints import hits
+from viz_app.session import N_PHASES, PHASES, Look, Session, Sight, place, steps_in_sight
+from viz_app.views.numbers import decimals_apart, fixed, level
+from viz_app.views.tokens import step_text
+from viz_app.whatif import WhatIf
+
+STEADY_TOKENS = 60
+"""While a run goes on, blocks are drawn as if it had this many tokens, so that none jumps."""
+
+
+_MOST_TEXT = 100
+
+
+def timeline_view(session: Session, look: Look, whatif: WhatIf | None = None) -> dict[str, Any]:
+    """Every step so far, the threshold as run and as set now, and where the cursor stands."""
+    sights = steps_in_sight(session)
+    blocks = [_block(sight) for sight in sights]
+    trace = session.trace
+    if trace is not None and session.breakpoints:
+        for block, step in zip(blocks, trace.steps, strict=False):
+            block["hits"] = hits(session.breakpoints, step, trace)
+    if whatif is not None:
+        for block, sight in zip(blocks, sights, strict=True):
+            block["stale"] = whatif.is_stale(sight.step_index)
+            block["flips"] = sight.step_index == whatif.first_flip
+    total = sum(block["tokens"] for block in blocks)
+    config = session.run_config
+    now = config.threshold if whatif is None else whatif.config.threshold
+    return {
+        "blocks": blocks,
+        "scale": total if session.finished else max(total, STEADY_TOKENS),
+        "threshold": config.threshold,
+        "threshold_text": fixed(config.threshold, 2),
+        "now": now,
+        "now_text": fixed(now, 2),
+        "turned": now != config.threshold,
+        "cursor": place(session, look),
+        "last": max(len(session.history) - 1, 0),
+        "branch": session.current if len(session.lines) > 1 else "",
+        "phases": list(PHASES),
+        "n_phases": N_PHASES,
+    }
+
+
+def _block(sight: Sight) -> dict[str, Any]:
+    pieces = sight.trace.pieces
+    shown = sight.written if sight.written is not None else sight.candidate(None)
+    verdict = sight.verdict
+    kind, word = outcome_word(sight)
+    tokens = 1 if shown is None else len(shown.tokens)
+    by_target = sight.outcome is not None and sight.outcome.source == "target"
+    written_by_target = by_target and sight.written is not None
+    block: dict[str, Any] = {
+        "number": sight.step_index + 1,
+        "kind": kind,
+        "word": word,
+        "tokens": tokens,
+        "tokens_text": f"{tokens} tok" + (" by target" if written_by_target else ""),
+        "text": "" if shown is None else step_text(shown, pieces, _MOST_TEXT),
+        "by": "target" if written_by_target else "",
+        "attempt": f"draw {sight.attempt + 1}" if sight.attempt else "",
+        "score": None,
+        "readings": [],
+        "stale": False,
+        "flips": False,
+        "hits": [],
+    }
+    if verdict is not None:
+        decimals = decimals_apart(verdict.score, verdict.threshold)
+        block["score"] = verdict.score
+        block["score_text"] = fixed(verdict.score, decimals)
+        block["level"] = level(1 - verdict.score)
+        block["readings"] = [
+            {
+                "name": name.replace("_", " "),
+                "value": reading.normalised,
+                "text": fixed(reading.normalised),
+            }
+            for name, reading in verdict.readings.items()
+            if reading.weight > 0
+        ]
+    return block
+
+
+def outcome_word(sight: Sight) -> tuple[str, str]:
+    """How a step is drawn, and the word for it; a step under way is named by its last phase."""
+    outcome = sight.outcome
+    if outcome is None or sight.phase != "commit":
+        return "open", {"sample": "sampled", "select": "selected", "verify": "verified"}.get(
+            sight.phase, ""
+        )
+    if outcome.source == "edited":
+        return "edited", "edited"
+    kind, word = ("accepted", "accepted") if outcome.source == "draft" else ("fallback", "fallback")
+    if sight.verdict is None:
+        return kind, "kept unchecked" if outcome.source == "draft" else "by target"
+    return ("forced " + kind, "forced " + word) if outcome.forced else (kind, word)

@@ -1,0 +1,211 @@
+"""The verdict's arithmetic, to the digit: raw reading -> [0, 1] x weight = part, and their sum."""
+
+import math
+from typing import Any
+
+from specguard_core.config import ReadingName
+from specguard_core.types import Candidate, Reading, Verdict
+from specguard_core.verification import SIGNALS
+from viz_app.session import WRITTEN, Look, Sight
+from viz_app.views.candidates import shown_index, shown_name, verdict_if_chosen
+from viz_app.views.flips import flips
+from viz_app.views.numbers import MINUS, adding_up, decimals_apart, fixed, level, nats, significant
+from viz_app.views.scales import bounds_of
+from viz_app.views.tokens import token_text
+from viz_app.whatif import WhatIf
+
+
+def why_view(sight: Sight | None, look: Look, whatif: WhatIf | None = None) -> dict[str, Any]:
+    """What the rule said of the candidate that is looked at, and why."""
+    if sight is None:
+        return {"empty": "Why a step was kept or refused will stand here, as a sum."}
+    index = shown_index(sight, look)
+    if sight.phase in ("sample", "select") and sight.candidates:
+        return {"empty": "Not judged yet: the next phases select a candidate and verify it."}
+    if index == WRITTEN:
+        return {"empty": "The target\u2019s step is kept as it is; no rule judges it."}
+    judged = index == sight.judged_index
+    verdict = sight.verdict if judged else verdict_if_chosen(sight, index)
+    if verdict is None:
+        unjudged = sight.verdict is None
+        return {
+            "empty": "This strategy makes no check: the step is kept unjudged."
+            if unjudged
+            else "A weighted reading of this candidate was not measured, so no score is made up."
+        }
+    return {
+        "step": sight.step_index + 1,
+        "name": shown_name(sight, look),
+        **arithmetic(verdict),
+        "sentence": _sentence(sight, verdict, judged),
+        "uncalibrated": _uncalibrated(sight, verdict),
+        "decided": _decided(sight, verdict, sight.candidates[index]),
+        "flips": flips(sight, verdict, index),
+        "assertion": assertion(verdict),
+        "whatif": _whatif(sight, whatif) if judged else None,
+        "force": "fall back" if verdict.accepted else "accept",
+    }
+
+
+def _whatif(sight: Sight, whatif: WhatIf | None) -> dict[str, Any] | None:
+    """The same sum at the knobs as they are set; None where they are the run's own."""
+    if whatif is None:
+        return None
+    verdict = whatif.verdict(sight.step_index)
+    if verdict is None:
+        return {"trouble": whatif.trouble or "This step cannot be judged at these knobs."}
+    decimals = decimals_apart(verdict.score, verdict.threshold)
+    score, threshold = round(verdict.score, decimals), round(verdict.threshold, decimals)
+    side = "above" if verdict.accepted else "short of"
+    apart = fixed(abs(score - threshold), decimals)
+    sums = f"{fixed(score, decimals)} is {apart} {side} {fixed(threshold, decimals)},"
+    then = "would be kept" if verdict.accepted else "would be refused"
+    if whatif.is_stale(sight.step_index):
+        then += ", but it is stale"
+    return {
+        **arithmetic(verdict),
+        "sentence": [sums, f"so at these knobs it {then}."],
+        "assertion": assertion(verdict),
+    }
+
+
+def arithmetic(verdict: Verdict) -> dict[str, Any]:
+    """The sum as it is written; parts add up to the score and the margin to the digit."""
+    weighted = {name: r for name, r in verdict.readings.items() if r.weight > 0}
+    total = math.fsum(reading.weight for reading in weighted.values())
+    decimals = decimals_apart(verdict.score, verdict.threshold)
+    exact = [reading.normalised * reading.weight / total for reading in weighted.values()]
+    parts = adding_up(exact, decimals)
+    score = math.fsum(parts)
+    threshold = round(verdict.threshold, decimals)
+    margin = score - threshold
+    return {
+        "word": "Accepted" if verdict.accepted else "Refused",
+        "accepted": verdict.accepted,
+        "readings": [
+            _reading_row(name, reading, reading.weight / total, part, decimals)
+            for (name, reading), part in zip(weighted.items(), parts, strict=True)
+        ],
+        "score": verdict.score,
+        "threshold": verdict.threshold,
+        "score_text": fixed(score, decimals),
+        "threshold_text": fixed(threshold, decimals),
+        "margin_text": fixed(margin, decimals),
+        "shared_weights": abs(total - 1) > 1e-9,
+        "unweighted": [
+            {"name": name.replace("_", " "), "text": fixed(reading.normalised)}
+            for name, reading in verdict.readings.items()
+            if reading.weight == 0
+        ],
+    }
+
+
+def assertion(verdict: Verdict) -> dict[str, str]:
+    """The verdict as Python that holds: short for the eye, full digits for the clipboard."""
+    weighted = [reading for reading in verdict.readings.values() if reading.weight > 0]
+    total = math.fsum(reading.weight for reading in weighted)
+    sign = ">=" if verdict.accepted else "<"
+    terms = " + ".join(f"{r.weight!r} * {r.normalised!r}" for r in weighted)
+    divided = f"({terms}) / {total!r}" if abs(total - 1) > 1e-12 else terms
+    exact = f"math.fsum([{', '.join(f'{r.weight!r} * {r.normalised!r}' for r in weighted)}])"
+    lines = [f"assert {exact} / {total!r} {sign} {verdict.threshold!r}"]
+    for name, reading in verdict.readings.items():
+        if reading.weight > 0 and reading.low is not None and reading.high is not None:
+            low, high = reading.low, reading.high
+            formula = f"min(1.0, max(0.0, ({reading.raw!r} - {low!r}) / ({high!r} - {low!r})))"
+            if high > low:
+                lines.append(f"assert {formula} == {reading.normalised!r}  # {name}")
+    short = " + ".join(f"{r.weight:.4g}*{r.normalised:.3g}" for r in weighted)
+    short = f"({short}) / {total:.4g}" if divided != terms else short
+    return {
+        "short": f"assert {short} {sign} {verdict.threshold:.4g}",
+        "full": "import math\n" + "\n".join(lines),
+    }
+
+
+def _reading_row(
+    name: ReadingName, reading: Reading, weight: float, part: float, decimals: int
+) -> dict[str, Any]:
+    in_nats = SIGNALS[name].unit == "nat"
+    write = nats if in_nats else fixed
+    return {
+        "name": name.replace("_", " "),
+        "sentence": SIGNALS[name].sentence,
+        "raw": write(reading.raw),
+        "unit": SIGNALS[name].unit,
+        "normalised": fixed(reading.normalised),
+        "weight": fixed(weight),
+        "part": fixed(part, decimals),
+        "share": round(part, 6),
+        "formula": _formula(reading, in_nats),
+        "basis": reading.basis,
+    }
+
+
+def _formula(reading: Reading, in_nats: bool) -> str:
+    """How the raw value became one in [0, 1], with the bounds used."""
+    if reading.basis == "share":
+        return "a share of the draws as it is"
+    low, high = reading.low, reading.high
+    if low is None or high is None:
+        return ""
+    if high <= low:
+        return f"all candidates equal: {fixed(reading.normalised)}"
+    write = nats if in_nats else fixed
+    sign, distance = ("+", -low) if low < 0 else (MINUS, low)
+    text = f"({write(reading.raw)} {sign} {write(distance)}) ÷ {write(high - low)}"
+    outside = (reading.raw - low) / (high - low)
+    if outside < 0 or outside > 1:
+        text += f" = {significant(outside)}, cut to {fixed(reading.normalised, 0)}"
+    return text
+
+
+def _sentence(sight: Sight, verdict: Verdict, judged: bool) -> list[str]:
+    decimals = decimals_apart(verdict.score, verdict.threshold)
+    score, threshold = round(verdict.score, decimals), round(verdict.threshold, decimals)
+    apart = fixed(abs(score - threshold), decimals)
+    side = f"{apart} above" if verdict.accepted else f"{apart} short of"
+    if verdict.accepted and score == threshold:
+        side = "exactly at"
+    first = f"{fixed(score, decimals)} is {side} {fixed(threshold, decimals)},"
+    if not judged:
+        kept = "it would be kept" if verdict.accepted else "the target would write instead"
+        return [first, f"so if chosen {kept}."]
+    outcome = sight.outcome
+    if outcome is not None and outcome.forced:
+        who = "a person kept it" if outcome.source == "draft" else "a person had it written anew"
+        return [first, f"but {who}."]
+    if sight.phase != "commit":
+        then = "will be kept" if verdict.accepted else "the target will write it"
+        return [first, f"so this step {then}." if verdict.accepted else f"so {then}."]
+    then = "this step was kept" if verdict.accepted else "the target wrote this step"
+    return [first, f"so {then}."]
+
+
+def _uncalibrated(sight: Sight, verdict: Verdict) -> bool:
+    config = sight.trace.config
+    return config.normalisation == "calibrated" and any(
+        reading.basis == "fixed" for reading in verdict.readings.values() if reading.weight > 0
+    )
+
+
+def _decided(sight: Sight, verdict: Verdict, candidate: Candidate) -> list[dict[str, Any]]:
+    """The token behind each weighted minimum."""
+    decided = []
+    for name, reading in verdict.readings.items():
+        if reading.weight == 0 or reading.weakest_token is None:
+            continue
+        in_nats = SIGNALS[name].unit == "nat"
+        low, _ = bounds_of(name, sight)
+        share = reading.raw / low if in_nats and low < 0 else 1 - reading.normalised
+        token = candidate.tokens[reading.weakest_token]
+        decided.append(
+            {
+                "token": reading.weakest_token,
+                "text": token_text(token.token_id, sight.trace.pieces),
+                "level": level(share),
+                "label": f"{name.replace('_', ' ')} "
+                + (nats(reading.raw) if in_nats else fixed(reading.raw)),
+            }
+        )
+    return decided
