@@ -8,5 +8,6 @@ from pathlib import Path
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 DRAFT = ASSETS / "models" / "abacus-draft"
 TARGET = ASSETS / "models" / "abacus-target"
+REWARD = ASSETS / "models" / "abacus-prm"
 PROBLEMS = ASSETS / "problems" / "abacus-test.jsonl"
 CALIBRATION_NAME = "calibration.json"

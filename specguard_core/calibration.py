@@ -16,7 +16,14 @@ from specguard_core.bundled import CALIBRATION_NAME
 from specguard_core.config import DecodeConfig, ReadingName, SignalTokens, Weights
 from specguard_core.decoder.step import decode, start
 from specguard_core.errors import ConfigError
-from specguard_core.events import BlockCommitted, Committed, Proposed, Selected, Verified
+from specguard_core.events import (
+    BlockCommitted,
+    ChainsMoved,
+    Committed,
+    Proposed,
+    Selected,
+    Verified,
+)
 from specguard_core.lm import Models, OnToken, ShouldStop
 from specguard_core.problem_files import FileProblem
 from specguard_core.trace_io import load_calibration
@@ -65,7 +72,7 @@ def calibrate(
             match event:
                 case Committed(step=step, trace=trace):
                     _collect(raws, step, trace)
-                case Proposed() | Selected() | Verified() | BlockCommitted():
+                case Proposed() | Selected() | Verified() | BlockCommitted() | ChainsMoved():
                     pass
         if on_problem is not None:
             on_problem(done)

@@ -16,16 +16,18 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from specguard_core.errors import ConfigError
 
 Effect = Literal["judge", "select", "rollout", "rerun"]
-StepStrategyName = Literal["specguard", "draft_only", "target_only", "specreason"]
+StepStrategyName = Literal[
+    "specguard", "draft_only", "target_only", "specreason", "rsd", "rsd_majority"
+]
 BlockStrategyName = Literal["speculative", "easd"]
 StrategyName = Literal[StepStrategyName, BlockStrategyName]
 SignalName = Literal[
     "confidence", "grounding", "agreement", "target_confidence", "target_grounding"
 ]
-ReadingName = Literal[SignalName, "grade"]
+ReadingName = Literal[SignalName, "grade", "reward"]
 SelectionMethod = Literal["lexical", "numeric", "hidden", "sentence-transformers"]
 Normalisation = Literal["calibrated", "fixed", "candidates"]
-SignalTokens = Literal["all", "numeric"]
+SignalTokens = Literal["all", "numeric", "equation"]
 EasdBounds = Literal["calibrated", "fixed"]
 GradeMethod = Literal["digit", "expected", "logprob"]
 Weights = tuple[tuple[ReadingName, float], ...]
@@ -101,7 +103,13 @@ class DecodeConfig:
         float, Knob(-100, -0.01, "judge", "log-probability (nats) that counts as 0 when fixed")
     ] = -10.0
     signal_tokens: Annotated[
-        SignalTokens, Knob(None, None, "judge", "tokens a minimum is taken over")
+        SignalTokens,
+        Knob(
+            None,
+            None,
+            "judge",
+            "tokens a minimum is taken over: all, those with a digit, or with a digit or operator",
+        ),
     ] = "all"
     include_boundary_token: Annotated[
         bool, Knob(None, None, "rerun", "whether the token that ends a step counts in a minimum")
@@ -141,6 +149,9 @@ class DecodeConfig:
     easd_target_entropy: Annotated[
         float, Knob(0, 100, "rerun", "target's entropy (nats) called high, if not calibrated")
     ] = 2.0
+    n_chains: Annotated[
+        int, Knob(1, 64, "rerun", "chains of `rsd_majority`, which vote on the answer")
+    ] = 4
     grade_threshold: Annotated[
         float, Knob(0, 9.01, "judge", "grade from which `specreason` keeps a step")
     ] = 7.0

@@ -1,7 +1,8 @@
 """From token signals to one accept-or-fall-back verdict. Knows no model and no UI.
 
 signal       a row of SIGNALS: how a step becomes one raw number, and between which bounds it lies
-counted      tokens a minimum is taken over: all but the boundary token, or those with a digit
+counted      tokens a minimum is taken over: all but the boundary token, or only those with a
+             digit, or with a digit or an operator (a wrong operator has sure digits after it)
 grounded     a token whose rollout mass flows back to the context
 fallback     the target's own step, used when the draft's is refused
 """
@@ -26,6 +27,8 @@ from specguard_core.types import (
 )
 
 HIGHEST_GRADE = 9.0
+_DIGITS = tuple(str(digit).encode() for digit in range(10))
+_OPERATORS = tuple(operator.encode() for operator in "+-*/=×÷−·")
 _TOKEN_KNOBS = ("signal_tokens", "include_boundary_token")
 ROLLOUT_KNOBS = ("rollout_layers", "sparsify", "renormalise", "residual", "sink_tokens")
 
@@ -114,6 +117,14 @@ SIGNALS: dict[ReadingName, Signal] = {
         knobs=(),
         reads_target=True,
     ),
+    "reward": Signal(
+        sentence="the reward a reward model gives the draft's step, 0 to 1; it is judged alone",
+        unit="share",
+        token_value=None,
+        fixed_bounds=lambda config, scales: (0.0, 1.0),
+        knobs=(),
+        reads_target=False,
+    ),
 }
 
 
@@ -141,8 +152,11 @@ def counted_tokens(
     counted = counted or (0,)
     if config.signal_tokens == "all":
         return counted
-    with_digit = tuple(i for i in counted if _has_digit(pieces[candidate.tokens[i].token_id]))
-    return with_digit or counted
+    marks = _DIGITS if config.signal_tokens == "numeric" else _DIGITS + _OPERATORS
+    marked = tuple(
+        i for i in counted if any(mark in pieces[candidate.tokens[i].token_id] for mark in marks)
+    )
+    return marked or counted
 
 
 def measure(
@@ -266,12 +280,14 @@ def grade_verdict(grade: float, config: DecodeConfig) -> Verdict:
     return Verdict({"grade": reading}, score, threshold, grade >= config.grade_threshold)
 
 
+def reward_verdict(reward: float, config: DecodeConfig) -> Verdict:
+    """The verdict on a reward in [0, 1]: accepted from `threshold` on."""
+    readings: dict[ReadingName, Reading] = {"reward": Reading(reward, reward, 1.0, "share")}
+    return Verdict(readings, reward, config.threshold, reward >= config.threshold)
+
+
 def normalise(raw: float, low: float, high: float) -> float:
     """`(raw - low) / (high - low)` clipped to [0, 1]; bounds that coincide divide 0 from 1."""
     if high > low:
         return min(1.0, max(0.0, (raw - low) / (high - low)))
     return 1.0 if raw >= high else 0.0
-
-
-def _has_digit(piece: bytes) -> bool:
-    return any(0x30 <= byte <= 0x39 for byte in piece)

@@ -204,6 +204,8 @@ def test_the_order_of_candidates_changes_no_verdict(judged_step, random):
         (candidate("ab\n\n"), {"signal_tokens": "numeric"}, (0, 1, 2)),
         (candidate("3 4", stop="step_limit"), {"signal_tokens": "numeric"}, (0, 1)),
         (candidate(""), {"signal_tokens": "numeric"}, (0,)),
+        (candidate("a1+b=2\n\n"), {"signal_tokens": "equation"}, (1, 2, 4, 5)),
+        (candidate("ab\n\n"), {"signal_tokens": "equation"}, (0, 1, 2)),
     ],
 )
 def test_tokens_that_count(one, knobs, counted):
@@ -235,7 +237,7 @@ def test_the_boundary_is_the_last_token_of_a_step_that_ended_by_itself():
     assert boundary_index(candidate("ab", stop="context_limit")) is None
 
 
-@given(st.lists(LOGPROB, min_size=4, max_size=4), st.sampled_from(["all", "numeric"]))
+@given(st.lists(LOGPROB, min_size=4, max_size=4), st.sampled_from(["all", "numeric", "equation"]))
 def test_a_reading_is_the_least_value_over_the_counted_tokens(logprobs, signal_tokens):
     one = candidate("a1b2", logprobs, stop="step_limit")
     config = configured(signal_tokens=signal_tokens)
