@@ -58,4 +58,16 @@ class BlockCommitted:
     finish: Finish | None
 
 
-Event = Proposed | Selected | Verified | Committed | BlockCommitted
+@dataclass(frozen=True, slots=True)
+class ChainsMoved:
+    """Every chain that goes on made one transition; finish is set where they have voted.
+
+    moved   by index of the chain, what it reported
+    """
+
+    moved: "tuple[tuple[int, Event], ...]"
+    trace: Trace
+    finish: Finish | None
+
+
+Event = Proposed | Selected | Verified | Committed | BlockCommitted | ChainsMoved

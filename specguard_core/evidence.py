@@ -12,7 +12,15 @@ from hashlib import blake2b
 
 import numpy as np
 
-from specguard_core.events import BlockCommitted, Committed, Event, Proposed, Selected, Verified
+from specguard_core.events import (
+    BlockCommitted,
+    ChainsMoved,
+    Committed,
+    Event,
+    Proposed,
+    Selected,
+    Verified,
+)
 from specguard_core.lm import Floats
 from specguard_core.types import Trace
 
@@ -71,7 +79,7 @@ class Evidence:
                         self._judged.add(key)
                     elif key not in self._judged:
                         self._drop(key)
-            case Selected() | Verified() | BlockCommitted():
+            case Selected() | Verified() | BlockCommitted() | ChainsMoved():
                 pass
 
     def rows(self, context_ids: Sequence[int], token_ids: Sequence[int]) -> Floats | None:

@@ -126,7 +126,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class DraftRequest:
-    """Draft `n_tokens` >= 1 tokens after a prefix, whatever they are.
+    """Draft `n_tokens` >= 1 tokens after a prefix, fewer where one is an end of sequence.
 
     seed    of the block; a token depends on it, its place and the prefix, on nothing else
     top_n   likeliest tokens to remember for each place; 0: neither they nor entropies are wanted
@@ -252,6 +252,35 @@ class BlockModel(StepModel, Protocol):
     ) -> list[JudgedBlock]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class RewardRequest:
+    """A problem and the steps so far, as text: a reward model may have another tokenizer."""
+
+    problem: str
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RewardReading:
+    """A reward in [0, 1] for each step; higher is better. n_tokens: what the model read."""
+
+    rewards: tuple[float, ...]
+    n_tokens: int
+    milliseconds: float
+
+
+class RewardModel(Protocol):
+    """A model that says of each step of a solution how right it is.
+
+    Raises ModelError where it cannot, a reward that is no number included.
+    """
+
+    @property
+    def info(self) -> ModelInfo: ...
+
+    def score_steps(self, requests: Sequence[RewardRequest]) -> list[RewardReading]: ...
+
+
 class Vocabulary(Protocol):
     """What the pair's shared tokenizer knows."""
 
@@ -289,6 +318,7 @@ class Models:
     vocabulary: Vocabulary
     draft: StepModel | None = None
     target: StepModel | None = None
+    reward: RewardModel | None = None
     clock: Callable[[], float] = time.perf_counter
 
     def need_draft(self) -> StepModel:
@@ -300,6 +330,13 @@ class Models:
         if self.target is None:
             raise PairError("this strategy falls back to a target, and none is loaded: name one")
         return self.target
+
+    def need_reward(self) -> RewardModel:
+        if self.reward is None:
+            raise PairError(
+                "this strategy judges steps by a reward model, and none is loaded: name one"
+            )
+        return self.reward
 
     def need_grader(self) -> ChoiceModel:
         """The target, to be asked for grades."""

@@ -14,7 +14,13 @@ from specguard_core.errors import ConfigError, NotMeasured
 from specguard_core.evidence import Evidence, context_before
 from specguard_core.selection import reselect
 from specguard_core.types import Candidate, Selection, Step, Trace, Verdict
-from specguard_core.verification import ROLLOUT_KNOBS, grade_verdict, scales_of, verify
+from specguard_core.verification import (
+    ROLLOUT_KNOBS,
+    grade_verdict,
+    reward_verdict,
+    scales_of,
+    verify,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,8 @@ def _verdict(
 ) -> Verdict:
     if "grade" in recorded.readings:
         return grade_verdict(recorded.readings["grade"].raw, config)
+    if "reward" in recorded.readings:
+        return reward_verdict(recorded.readings["reward"].raw, config)
     candidates = _candidates(step, selection, trace, config, evidence)
     return verify(candidates, selection, config, scales=scales_of(trace), pieces=trace.pieces)
 

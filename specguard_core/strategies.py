@@ -7,7 +7,8 @@ block      draft a block of tokens, the target judges each, and adds one of its 
 
 propose    how many candidate steps the draft samples for each step
 judge      signals: the weighted readings against the threshold; grade: the target's grade, 0 to 9;
-           always / never: no check is made
+           reward: a reward model's word on the step; always / never: no check is made
+votes      whether `n_chains` chains run beside each other and vote on the answer
 
 Ablations of `specguard` need no row: n_candidates=1 is without the selector, and weights on
 confidence or on grounding alone are the judge without the other.
@@ -26,7 +27,7 @@ from specguard_core.config import (
     StrategyName,
 )
 
-Judge = Literal["signals", "grade", "always", "never"]
+Judge = Literal["signals", "grade", "reward", "always", "never"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class StepStrategy:
     draft_temperature: Callable[[DecodeConfig], float]
     judge: Judge
     needs_target: bool
+    votes: bool = False
 
     def drafts(self, config: DecodeConfig) -> bool:
         """Whether the draft model is called at all."""
@@ -91,6 +93,22 @@ _STEP: dict[StepStrategyName, StepStrategy] = {
         draft_temperature=lambda config: 0.0,
         judge="grade",
         needs_target=True,
+    ),
+    "rsd": StepStrategy(
+        sentence="one greedy draft step, kept where a reward model gives it the threshold or more",
+        n_proposed=lambda config: 1,
+        draft_temperature=lambda config: 0.0,
+        judge="reward",
+        needs_target=True,
+    ),
+    "rsd_majority": StepStrategy(
+        sentence="n chains as rsd, but sampled; the answer that most of them give is taken",
+        n_proposed=lambda config: 1,
+        # Greedy chains would all be the same one.
+        draft_temperature=lambda config: config.draft_temperature,
+        judge="reward",
+        needs_target=True,
+        votes=True,
     ),
 }
 

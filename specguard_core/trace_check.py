@@ -18,7 +18,7 @@ def check_trace(trace: Trace) -> None:
     missing = next((i for i in _token_ids(trace) if i not in trace.pieces), None)
     if missing is not None:
         raise MismatchError(f"the token id {missing} without its bytes").inside("pieces")
-    for step in trace.steps:
+    for step in (*trace.steps, *trace.all_steps):
         n_segments = len(trace.prompt_segments) + step.index
         try:
             _check_step(step, n_segments)
@@ -32,7 +32,7 @@ def _token_ids(trace: Trace) -> Iterator[int]:
     for block in trace.blocks:
         yield from block.drafted
         yield from block.token_ids
-    for step in trace.steps:
+    for step in (*trace.steps, *trace.all_steps):
         for candidate in _all_candidates(step):
             for token in candidate.tokens:
                 yield token.token_id

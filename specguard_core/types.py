@@ -27,6 +27,7 @@ from specguard_core.pair import Calibration as Calibration
 from specguard_core.pair import CalibrationTable as CalibrationTable
 from specguard_core.pair import ModelInfo as ModelInfo
 from specguard_core.text import join_pieces
+from specguard_core.votes import Vote
 
 SCHEMA_VERSION = 1
 
@@ -245,12 +246,23 @@ class Finish:
     answer: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """One of several runs on one problem; finish is None where it can go on."""
+
+    units: tuple[Step, ...] = ()
+    finish: Finish | None = None
+
+
 @dataclass(frozen=True)
 class Trace:
     """One decode, complete: it replays with no tokenizer and no model.
 
     pieces          bytes of every token id in the trace, alternatives included
     failure         the sentence of what went wrong, where status is "failed"
+    chains          where several vote: all of them; the units are then those of the chosen one,
+                    none before the vote
+    chain           which of several this is, while it runs; None: the trace of a whole run
     """
 
     problem: str
@@ -264,7 +276,11 @@ class Trace:
     target: ModelInfo | None
     config: DecodeConfig
     calibration: Calibration | None
+    reward: ModelInfo | None = None
     units: tuple[Step | Block, ...] = ()
+    chains: tuple[Chain, ...] = ()
+    vote: Vote | None = None
+    chain: int | None = None
     status: Status = "running"
     failure: str | None = None
     finish: Finish | None = None
@@ -283,6 +299,13 @@ class Trace:
     def steps(self) -> tuple[Step, ...]:
         """The units of a step strategy; none under a block strategy."""
         return tuple(unit for unit in self.units if isinstance(unit, Step))
+
+    @cached_property
+    def all_steps(self) -> tuple[Step, ...]:
+        """The steps of every chain; without chains, the steps."""
+        if not self.chains:
+            return self.steps
+        return tuple(step for chain in self.chains for step in chain.units)
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
@@ -309,9 +332,9 @@ class Trace:
 
     @property
     def cost(self) -> Cost:
-        """Summed over the units."""
+        """Summed over the units, of every chain where there are several."""
         total = Cost()
-        for unit in self.units:
+        for unit in self.all_steps if self.chains else self.units:
             total += unit.cost
         return total
 

@@ -71,8 +71,8 @@ def _fallback_request(state: AwaitingCommit, models: Models) -> SampleRequest:
     n_samples = config.target_samples if config.target_temperature > 0 else 1
     unit = len(trace.units)
     seeds = (
-        seed_for(config.seed, trace.problem_id, 0, unit, _FIRST_TARGET_SLOT + i, state.attempt)
-        for i in range(n_samples)
+        seed_for(config.seed, trace.problem_id, trace.chain or 0, unit, slot, state.attempt)
+        for slot in range(_FIRST_TARGET_SLOT, _FIRST_TARGET_SLOT + n_samples)
     )
     return SampleRequest(
         prefix=trace.context_ids,

@@ -72,7 +72,7 @@ def _request(state: AwaitingDraft, models: Models) -> SampleRequest:
     n_draws = strategy.n_proposed(config) if temperature > 0 else 1
     unit = len(trace.units)
     seeds = (
-        seed_for(config.seed, trace.problem_id, 0, unit, slot, state.attempt)
+        seed_for(config.seed, trace.problem_id, trace.chain or 0, unit, slot, state.attempt)
         for slot in range(n_draws)
     )
     draft = models.need_draft()

@@ -3,6 +3,7 @@
 step    AwaitingDraft -> AwaitingSelection -> AwaitingVerdict -> AwaitingCommit
                       -> AwaitingDraft | Finished
 block   AwaitingBlock -> AwaitingBlock | Finished
+vote    AwaitingChains (of step states) -> AwaitingChains | Finished
 
 plan       the outcome a commit will carry out: the verdict's, or one that a person forced
 """
@@ -22,6 +23,7 @@ from specguard_core.text import clean_problem
 from specguard_core.types import (
     Calibration,
     Candidate,
+    Chain,
     Cost,
     Outcome,
     Selection,
@@ -85,13 +87,22 @@ class AwaitingBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitingChains:
+    """Several chains run beside each other; the finished ones wait for the vote."""
+
+    trace: Trace
+    chains: "tuple[State, ...]"
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The run ended; the trace says why."""
 
     trace: Trace
 
 
-Ready = AwaitingDraft | AwaitingBlock
+Ready = AwaitingDraft | AwaitingBlock | AwaitingChains
 State = Ready | AwaitingSelection | AwaitingVerdict | AwaitingCommit | Finished
 
 
@@ -133,6 +144,7 @@ def start(
         tokenizer_hash=models.vocabulary.tokenizer_hash,
         draft=None if models.draft is None else models.draft.info,
         target=None if models.target is None else models.target.info,
+        reward=None if models.reward is None else models.reward.info,
         config=config,
         calibration=calibration,
     )
@@ -147,9 +159,30 @@ def start(
 
 def ready(trace: Trace, attempt: int = 0) -> Ready:
     """The state in which the next unit of a running trace is made."""
-    if isinstance(STRATEGIES[trace.config.strategy], BlockStrategy):
+    strategy = STRATEGIES[trace.config.strategy]
+    if isinstance(strategy, BlockStrategy):
         return AwaitingBlock(trace, attempt)
+    if strategy.votes and trace.chain is None:
+        chains = trace.chains or (Chain(),) * trace.config.n_chains
+        states = tuple(_chain_state(trace, i, one, attempt) for i, one in enumerate(chains))
+        return AwaitingChains(replace(trace, chains=chains), states, attempt)
     return AwaitingDraft(trace, attempt)
+
+
+def _chain_state(trace: Trace, index: int, chain: Chain, attempt: int) -> AwaitingDraft | Finished:
+    status: Status = "running" if chain.finish is None else "finished"
+    own = replace(
+        trace,
+        chain=index,
+        chains=(),
+        vote=None,
+        units=chain.units,
+        status=status,
+        finish=chain.finish,
+    )
+    if chain.finish is not None:
+        return Finished(own)
+    return AwaitingDraft(own, attempt)
 
 
 def resume(trace: Trace) -> Ready | Finished:
@@ -163,6 +196,11 @@ def rewound(trace: Trace, n_units: int) -> Trace:
     """The trace as it stood after its first `n_units` units: running, unless it had ended there."""
     if not 0 <= n_units <= len(trace.units):
         raise ValueError(f"expected 0 to {len(trace.units)} units to keep, got {n_units}")
+    if trace.chains and n_units < len(trace.units):
+        # Chains have no common past to go back to: all of them begin again.
+        return replace(
+            trace, units=(), chains=(), vote=None, status="running", failure=None, finish=None
+        )
     finish = trace.finish if n_units == len(trace.units) else None
     status: Status = "running" if finish is None else "finished"
     return replace(trace, units=trace.units[:n_units], status=status, failure=None, finish=finish)
@@ -185,6 +223,8 @@ def _check_signals(models: Models, strategy: Strategy, config: DecodeConfig) -> 
         return
     if strategy.judge == "grade":
         check_grading(models, config)
+    if strategy.judge == "reward":
+        models.need_reward()
     if strategy.judge != "signals":
         return
     if set(config.weight) == {"agreement"} and strategy.n_proposed(config) < 2:

@@ -2,6 +2,7 @@
 
     step    propose k steps (draft) -> select one -> verify it -> keep it, or the target writes it
     block   draft gamma tokens -> the target judges each in one pass -> it adds one of its own
+    vote    several chains of the step decoder, one transition of each at a time -> a vote
 
 Knows no torch and no UI. A transition either calls a model or does arithmetic, but for the verdict
 where a weighted signal needs the target to read the step first. A failed or cancelled transition
@@ -10,13 +11,16 @@ changes nothing: the states it was given stand.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from specguard_core.decoder.block import write_blocks
+from specguard_core.decoder.chains import move_chains
 from specguard_core.decoder.commit import commit
 from specguard_core.decoder.draft import propose
 from specguard_core.decoder.states import (
     AwaitingBlock,
+    AwaitingChains,
     AwaitingCommit,
     AwaitingDraft,
     AwaitingSelection,
@@ -37,6 +41,7 @@ from specguard_core.types import Cost, RoleCost
 
 __all__ = [
     "AwaitingBlock",
+    "AwaitingChains",
     "AwaitingCommit",
     "AwaitingDraft",
     "AwaitingSelection",
@@ -53,7 +58,13 @@ __all__ = [
 
 Moved = tuple[State, Event]
 Waiting = TypeVar(
-    "Waiting", AwaitingDraft, AwaitingSelection, AwaitingVerdict, AwaitingCommit, AwaitingBlock
+    "Waiting",
+    AwaitingDraft,
+    AwaitingSelection,
+    AwaitingVerdict,
+    AwaitingCommit,
+    AwaitingBlock,
+    AwaitingChains,
 )
 
 
@@ -95,6 +106,10 @@ def advance_many(
     if block := _in_phase(states, AwaitingBlock):
         written = write_blocks(list(block.values()), models, on_token, should_stop)
         moved.update(zip(block, written, strict=True))
+    if chains := _in_phase(states, AwaitingChains):
+        further = partial(advance_many, models=models, on_token=on_token, should_stop=should_stop)
+        gathered = move_chains(list(chains.values()), further)
+        moved.update(zip(chains, gathered, strict=True))
     return [moved[place] for place in range(len(states))]
 
 

@@ -4,13 +4,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from specguard_core.decoder.grading import choice_request, grade_by_logprob, grade_in_words
+from specguard_core.decoder.rewarding import read_rewards
 from specguard_core.decoder.signals import with_target_reading
 from specguard_core.decoder.states import AwaitingCommit, AwaitingVerdict
 from specguard_core.events import Verified
-from specguard_core.lm import ChoiceReading, Models, ReadRequest, ShouldStop, StepReading
+from specguard_core.lm import (
+    ChoiceReading,
+    Models,
+    ReadRequest,
+    RewardReading,
+    ShouldStop,
+    StepReading,
+)
 from specguard_core.strategies import step_strategy
 from specguard_core.types import Candidate, Cost, Outcome, RoleCost
-from specguard_core.verification import SIGNALS, grade_verdict, scales_of, verify
+from specguard_core.verification import SIGNALS, grade_verdict, reward_verdict, scales_of, verify
 
 Judgement = tuple[AwaitingCommit, Verified]
 
@@ -29,7 +37,8 @@ def judge(
             for i, state in enumerate(states)
         ]
     grades = _ask(states, models, should_stop)
-    return [_judged(state, models, grades.get(i)) for i, state in enumerate(states)]
+    rewards = read_rewards(states, models)
+    return [_judged(state, models, grades.get(i), rewards.get(i)) for i, state in enumerate(states)]
 
 
 def _ask(
@@ -88,7 +97,12 @@ def _with_readings(state: AwaitingVerdict, readings: dict[int, StepReading]) -> 
     return replace(state, candidates=tuple(candidates), cost=cost)
 
 
-def _judged(state: AwaitingVerdict, models: Models, answer: ChoiceReading | None) -> Judgement:
+def _judged(
+    state: AwaitingVerdict,
+    models: Models,
+    answer: ChoiceReading | None,
+    reading: RewardReading | None,
+) -> Judgement:
     trace = state.trace
     began = models.clock()
     verdict = None
@@ -110,6 +124,10 @@ def _judged(state: AwaitingVerdict, models: Models, answer: ChoiceReading | None
             )
             verdict = grade_verdict(grade, trace.config)
             kept = verdict.accepted
+        case "reward":
+            assert reading is not None
+            verdict = reward_verdict(reading.rewards[-1], trace.config)
+            kept = verdict.accepted
         case "always":
             kept = True
         case "never":
@@ -118,6 +136,8 @@ def _judged(state: AwaitingVerdict, models: Models, answer: ChoiceReading | None
     if answer is not None:
         read = RoleCost(len(_chosen(state).tokens), answer.milliseconds)
         spent += Cost({"verification": read}, answer.passes, answer.positions)
+    if reading is not None:
+        spent += Cost({"verification": RoleCost(reading.n_tokens, reading.milliseconds)})
     after = AwaitingCommit(
         trace,
         state.attempt,

@@ -1,0 +1,148 @@
+"""SpecReason: the target grades each greedy draft step from 0 to 9, and the grade decides."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specguard_core.backends.scripted import ScriptedStep, ScriptedVocabulary
+from specguard_core.decoder.grading import DIGITS, choice_request, digit_ids, grade_in_words
+from specguard_core.decoder.step import start
+from specguard_core.errors import NotMeasured, PairError
+from specguard_core.lm import ChoiceReading, ChoiceRequest, ReadRequest
+from specguard_core.regate import regate
+from specguard_core.trace_io import from_json, to_json
+from specguard_core.types import PromptSegment
+from specguard_core.verification import grade_verdict
+from tests.block_models import random_model
+from tests.builders import PROBLEM, VOCABULARY, configured, pair, recited, run, scripted
+
+STEPS = ("5 + 4 = 9.\n\n", "So \\boxed{9}.")
+
+
+def graded(first, second=9, **knobs):
+    """A run in which the target gives these grades to the draft's two steps."""
+    target = scripted({"": (ScriptedStep("nine.\n\n"),)}, "target")
+    target.grades = {STEPS[0]: first, "".join(STEPS): second}
+    models = pair(scripted(recited(*STEPS), "draft"), target)
+    return run(models, configured(strategy="specreason", max_steps=2, **knobs))
+
+
+@pytest.mark.parametrize(
+    ("grade", "source"), [(9, "draft"), (7, "draft"), (6, "target"), (0, "target")]
+)
+def test_a_step_is_kept_from_grade_7_on_and_else_the_target_writes_it(grade, source):
+    step = graded(grade).steps[0]
+    assert step.outcome.source == source
+    reading = step.verdict.readings["grade"]
+    assert (reading.raw, reading.normalised) == (grade, grade / 9)
+    assert (step.verdict.accepted, len(step.candidates)) == (source == "draft", 1)
+
+
+def test_the_threshold_is_a_knob_that_regate_turns():
+    trace = graded(6)
+    again = regate(trace, replace(trace.config, grade_threshold=6.0, rollout_layers=1))
+    assert (again.first_flip, again.verdicts[0].accepted) == (0, True)
+    assert graded(6, grade_threshold=6.0).steps[0].outcome.source == "draft"
+
+
+def test_an_expected_grade_is_the_mean_of_the_digits():
+    chances = np.zeros(10)
+    chances[[2, 8]] = 0.3, 0.5
+    reading = ChoiceReading(np.log(chances + 1e-12), 1, 1, 0.0)
+    config = configured(strategy="specreason")
+    assert grade_in_words(reading, config) == 8
+    expected = grade_in_words(reading, replace(config, grade_method="expected"))
+    assert expected == pytest.approx((2 * 0.3 + 8 * 0.5) / 0.8, abs=1e-6)
+
+
+@pytest.mark.parametrize("mass", [0.0, 0.3, math.nan])
+def test_an_answer_that_is_no_digit_is_refused_and_the_way_out_named(mass):
+    reading = ChoiceReading(np.log(np.full(10, mass / 10) + 1e-30), 1, 1, 0.0)
+    with pytest.raises(NotMeasured, match="grade_method=logprob"):
+        grade_in_words(reading, configured(strategy="specreason"))
+
+
+class Uninstructed(ScriptedVocabulary):
+    """Prompts that leave the instruction out, as the bundled pair's template does."""
+
+    __slots__ = ()
+
+    def prompt(self, problem, system_prompt) -> tuple[PromptSegment, ...]:
+        return ScriptedVocabulary.prompt(self, problem, "")
+
+
+def test_a_target_that_takes_no_instructions_says_so_and_grades_by_log_probability():
+    models = replace(pair(recited(*STEPS)), vocabulary=Uninstructed())
+    with pytest.raises(NotMeasured, match=r"target takes none .* \(ours\)"):
+        start(PROBLEM, models, configured(strategy="specreason"))
+    config = configured(strategy="specreason", grade_method="logprob", max_steps=2)
+    step = run(models, config).steps[0]
+    logprobs = [token.target_logprob for token in step.chosen.tokens]
+    grade = 9 * math.exp(sum(logprobs) / len(logprobs))
+    assert step.verdict.readings["grade"].raw == pytest.approx(grade)
+
+
+class StepsOnly:
+    """A target that can be asked nothing."""
+
+    info = scripted(name="target").info
+    sample_steps = read_steps = None
+
+
+def test_a_target_that_cannot_be_asked_is_refused_at_the_start():
+    models = replace(pair(), target=StepsOnly())
+    with pytest.raises(PairError, match="asked for a grade"):
+        start(PROBLEM, models, configured(strategy="specreason"))
+
+
+def test_the_question_stands_after_the_step_and_the_digits_are_tokens():
+    config = configured(grade_prompt="Grade: ")
+    request = choice_request((1, 2), config, VOCABULARY)
+    assert (request.prefix, request.question) == ((1, 2), VOCABULARY.encode("Grade: "))
+    assert [VOCABULARY.piece(i).decode() for i in digit_ids(VOCABULARY)] == list(DIGITS)
+
+
+def test_a_tokenizer_without_digits_is_refused():
+    class Worded(ScriptedVocabulary):
+        def piece(self, token_id):
+            return b"x"
+
+    with pytest.raises(NotMeasured, match="digit 0"):
+        digit_ids(Worded())
+
+
+def test_the_cost_of_a_grade_is_verification():
+    cost = graded(9).steps[0].cost
+    assert cost.target_passes == 1
+    assert cost.roles["verification"].tokens == len(VOCABULARY.encode(STEPS[0]))
+    assert "target_written" not in cost.roles
+
+
+def test_a_graded_trace_comes_back_from_json():
+    trace = graded(3)
+    assert from_json(to_json(trace)) == trace
+
+
+@given(st.floats(0, 9), st.floats(0, 9.01), st.floats(0, 9.01))
+def test_a_higher_grade_threshold_never_accepts_more(grade, one, other):
+    low, high = sorted((one, other))
+    strict = grade_verdict(grade, configured(grade_threshold=high))
+    mild = grade_verdict(grade, configured(grade_threshold=low))
+    assert mild.accepted or not strict.accepted
+    assert 0 <= mild.score <= 1
+
+
+def test_a_model_tells_the_chances_of_choices_and_keeps_nothing_of_the_question():
+    model = random_model()
+    prefix, question, choices = (7, 8, 9, 10), (11, 12), (20, 21, 22)
+    (reading,) = model.read_choices([ChoiceRequest(prefix, question, choices)])
+    for choice, logprob in zip(choices, reading.logprobs, strict=True):
+        (read,) = model.read_steps([ReadRequest(prefix, (*question, choice), 0)])
+        assert logprob == pytest.approx(read.logprobs[-1], abs=1e-4)
+    assert (reading.passes, reading.positions) == (2, 6)
+    (again,) = model.read_choices([ChoiceRequest(prefix, question, choices)])
+    assert (again.passes, again.positions) == (1, 2)
