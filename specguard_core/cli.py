@@ -138,6 +138,9 @@ def _pair_flags() -> _Parser:
     help_text = "folder, hub id or GGUF file; the bundled one where not given"
     flags.add_argument("--draft", default=str(bundled.DRAFT), metavar="MODEL", help=help_text)
     flags.add_argument("--target", default=str(bundled.TARGET), metavar="MODEL", help=help_text)
+    flags.add_argument(
+        "--reward", metavar="MODEL", help="reward model of rsd: folder or hub id (as above)"
+    )
     return flags
 
 
@@ -217,14 +220,15 @@ def _load_models(
     draft: str | None,
     target: str | None,
     *,
+    reward: str | None,
     dtype: str,
     device: str,
     on_stage: Callable[[str], None] | None,
 ) -> Models:
-    if all(name is None or Path(name).exists() for name in (draft, target)):
+    if all(name is None or Path(name).exists() for name in (draft, target, reward)):
         # Nothing is downloaded, so a library's own bars would only break into ours.
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     # Imported here: `show` and `regate` need no model library, and start at once.
     from specguard_core.backends.hf import load_models
 
-    return load_models(draft, target, dtype=dtype, device=device, on_stage=on_stage)
+    return load_models(draft, target, reward=reward, dtype=dtype, device=device, on_stage=on_stage)

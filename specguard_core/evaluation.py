@@ -13,7 +13,7 @@ from specguard_core import config as config_module
 from specguard_core.config import DecodeConfig
 from specguard_core.decoder.step import decode, start
 from specguard_core.errors import ConfigError, ModelError, PairError, ProblemError
-from specguard_core.events import BlockCommitted, Committed
+from specguard_core.events import BlockCommitted, ChainsMoved, Committed
 from specguard_core.lm import Models, OnToken, ShouldStop
 from specguard_core.problem_files import FileProblem
 from specguard_core.results import (
@@ -110,7 +110,7 @@ def run_problem(
     trace = state.trace
     try:
         for event in decode(state, models, on_token=on_token, should_stop=should_stop):
-            if isinstance(event, Committed | BlockCommitted):
+            if isinstance(event, Committed | BlockCommitted | ChainsMoved):
                 trace = event.trace
     except PairError:
         raise
@@ -132,6 +132,7 @@ def describe(
         "problems": problem_file,
         "draft": None if models.draft is None else model(models.draft.info),
         "target": None if models.target is None else model(models.target.info),
+        "reward": None if models.reward is None else model(models.reward.info),
         "tokenizer": models.vocabulary.tokenizer_hash,
         "calibration": None if calibration is None else to_json(calibration),
         "decode": config_module.to_json(config),

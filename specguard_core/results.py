@@ -66,7 +66,7 @@ def result_of(trace: Trace) -> ProblemResult:
     """What a trace says of its problem. The trace must know the gold answer."""
     gold = trace.gold or ""
     given = None if trace.finish is None else trace.finish.answer
-    verdicts = [step.verdict for step in trace.steps if step.verdict is not None]
+    verdicts = [step.verdict for step in trace.all_steps if step.verdict is not None]
     roles = trace.cost.roles
     return ProblemResult(
         id=trace.problem_id,
@@ -77,10 +77,10 @@ def result_of(trace: Trace) -> ProblemResult:
         finish=None if trace.finish is None else trace.finish.reason,
         failure=trace.failure,
         text=trace.text,
-        n_steps=len(trace.steps),
+        n_steps=len(trace.all_steps),
         n_judged=len(verdicts),
         n_accepted=sum(verdict.accepted for verdict in verdicts),
-        n_fallback=sum(step.outcome.source == "target" for step in trace.steps),
+        n_fallback=sum(step.outcome.source == "target" for step in trace.all_steps),
         tokens={role: cost.tokens for role, cost in roles.items()},
         seconds={role: cost.milliseconds / 1000 for role, cost in roles.items()},
     )

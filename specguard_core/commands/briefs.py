@@ -29,6 +29,16 @@ def trace_brief(trace: Trace) -> dict[str, Any]:
         "target_only": None
         if alone is None
         else {"seconds": alone.milliseconds / 1000, "basis": alone.basis},
+        "vote": None
+        if trace.vote is None
+        else [
+            {
+                "answer": ballot.answer,
+                "chains": list(ballot.chains),
+                "mean_reward": ballot.mean_reward,
+            }
+            for ballot in trace.vote.ballots
+        ],
         "steps": [_step_brief(step, trace.pieces) for step in trace.steps],
     }
 
@@ -54,6 +64,15 @@ def regate_brief(judged: Regate) -> dict[str, Any]:
         "unmeasured": {str(index): sentence for index, sentence in judged.unmeasured.items()},
         "verdicts": [verdict_brief(verdict) for verdict in judged.verdicts],
     }
+
+
+def _vote_brief(trace: Trace) -> list[dict[str, Any]] | None:
+    if trace.vote is None:
+        return None
+    return [
+        {"answer": b.answer, "chains": list(b.chains), "mean_reward": b.mean_reward}
+        for b in trace.vote.ballots
+    ]
 
 
 def _step_brief(step: Step, pieces: Mapping[int, bytes]) -> dict[str, Any]:

@@ -5,7 +5,15 @@ from typing import Any, assert_never, get_args
 
 from specguard_core.commands.console import Palette, Style, visible
 from specguard_core.config import DecodeConfig
-from specguard_core.events import BlockCommitted, Committed, Event, Proposed, Selected, Verified
+from specguard_core.events import (
+    BlockCommitted,
+    ChainsMoved,
+    Committed,
+    Event,
+    Proposed,
+    Selected,
+    Verified,
+)
 from specguard_core.metrics import (
     Interval,
     accept_rate,
@@ -42,6 +50,12 @@ def event_lines(event: Event, paint: Palette) -> list[str]:
             return step_lines(step, trace.pieces, paint)
         case BlockCommitted(block=block, trace=trace):
             return block_lines(block, trace.pieces, paint)
+        case ChainsMoved(moved=moved):
+            return [
+                f"chain {index + 1:<2} {line}"
+                for index, inner in moved
+                for line in event_lines(inner, paint)
+            ]
         case Proposed() | Selected() | Verified():
             return []
         case _:
@@ -62,6 +76,8 @@ def event_progress(event: Event) -> str:
             return f"step {step.index + 2}: drafting"
         case BlockCommitted(block=block):
             return f"block {block.index + 2}: drafting"
+        case ChainsMoved(moved=moved):
+            return f"{len(moved)} chains; {event_progress(moved[0][1])}"
         case _:
             assert_never(event)
 
@@ -148,7 +164,18 @@ def end_lines(trace: Trace, paint: Palette) -> list[str]:
     accepted, per_block = block_accept_rate([trace]), tokens_per_block([trace])
     if accepted is not None and per_block is not None:
         shares.append(f"accepted {accepted:.0%} of drafted tokens · {per_block:.2f} tokens a block")
-    return lines + shares + list(cost_lines(trace))
+    return lines + vote_lines(trace) + shares + list(cost_lines(trace))
+
+
+def vote_lines(trace: Trace) -> list[str]:
+    """Each answer that chains gave, the winner first; none where there was no vote."""
+    lines = []
+    for ballot in () if trace.vote is None else trace.vote.ballots:
+        answer = "no answer" if ballot.answer is None else visible(ballot.answer)
+        reward = "" if ballot.mean_reward is None else f" · mean reward {ballot.mean_reward:.2f}"
+        chains = ", ".join(str(index + 1) for index in ballot.chains)
+        lines.append(f"  {answer}: {len(ballot.chains)} votes (chains {chains}){reward}")
+    return lines
 
 
 def cost_lines(trace: Trace) -> Iterator[str]:

@@ -24,7 +24,7 @@ from specguard_core.decoder.step import decode, start
 from specguard_core.entropies import with_entropies, writes_blocks
 from specguard_core.errors import Cancelled, SaveError, SpecGuardError, UsageError
 from specguard_core.evaluation import evaluate
-from specguard_core.events import BlockCommitted, Committed
+from specguard_core.events import BlockCommitted, ChainsMoved, Committed
 from specguard_core.evidence import Evidence
 from specguard_core.problem_files import read_problems
 from specguard_core.results import Evaluation, ProblemResult
@@ -59,7 +59,7 @@ def run_decode(arguments: Namespace, shell: Shell) -> int:
     try:
         for event in decode(state, models, on_token=console.tokens):
             evidence.record(event)
-            if isinstance(event, Committed | BlockCommitted):
+            if isinstance(event, Committed | BlockCommitted | ChainsMoved):
                 trace = event.trace
             if not arguments.json:
                 console.say_all(lines.event_lines(event, console.paint))

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
+from specguard_core import bundled
 from specguard_core.calibration import checked_calibration, default_calibration
 from specguard_core.commands.console import Console
 from specguard_core.config import DecodeConfig
 from specguard_core.errors import SpecGuardError, UsageError
 from specguard_core.lm import Models
 from specguard_core.presets import changed, preset
-from specguard_core.strategies import STRATEGIES
+from specguard_core.strategies import STRATEGIES, StepStrategy
 from specguard_core.trace_io import load_calibration
 from specguard_core.types import Calibration
 
@@ -27,6 +28,7 @@ class Loader(Protocol):
         draft: str | None,
         target: str | None,
         *,
+        reward: str | None,
         dtype: str,
         device: str,
         on_stage: Callable[[str], None] | None,
@@ -74,14 +76,39 @@ def load_called(arguments: Namespace, shell: Shell, config: DecodeConfig) -> Mod
     strategy = STRATEGIES[config.strategy]
     draft = arguments.draft if strategy.drafts(config) else None
     target = arguments.target if strategy.needs_target else None
-    return load_named(arguments, shell, draft, target)
+    judged = isinstance(strategy, StepStrategy) and strategy.judge == "reward"
+    return load_named(arguments, shell, draft, target, reward_of(arguments) if judged else None)
 
 
-def load_named(arguments: Namespace, shell: Shell, draft: str | None, target: str | None) -> Models:
+def reward_of(arguments: Namespace) -> str:
+    """The reward model that is named, or the one that belongs to the bundled pair.
+
+    Raises:
+        UsageError: none is named, and the pair is another.
+    """
+    if arguments.reward is not None:
+        return str(arguments.reward)
+    ours = (arguments.draft, arguments.target) == (str(bundled.DRAFT), str(bundled.TARGET))
+    if ours and bundled.REWARD.is_dir():
+        return str(bundled.REWARD)
+    raise UsageError(
+        "expected --reward, a folder or hub id of a reward model, got none: this strategy judges "
+        "by one, and none that fits this pair ships with it"
+    )
+
+
+def load_named(
+    arguments: Namespace,
+    shell: Shell,
+    draft: str | None,
+    target: str | None,
+    reward: str | None = None,
+) -> Models:
     """The models named, each stage told."""
     return shell.load(
         draft,
         target,
+        reward=reward,
         dtype=arguments.dtype,
         device=arguments.device,
         on_stage=shell.console.stage,

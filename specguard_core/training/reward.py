@@ -1,15 +1,17 @@
 """The bundled reward model: a token classifier that says of each step whether it is right.
 
-body      the draft's own layers and, after each, one more that at first changes nothing: it knows
-          what the draft knows, and has room to learn what the draft gets wrong
+body      the target's own layers, as they are: what they expected of each token, and which came
+top       layers on the body, the only ones that are trained; what the body gives them is computed
+          once for each example
 label     at the last token of a step: 1 right, 0 wrong; the reward is the softmax of 1
 """
 
 from __future__ import annotations
 
+import copy
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -23,33 +25,41 @@ from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
     LlamaForTokenClassification,
+    LlamaModel,
     PreTrainedTokenizerFast,
 )
 
 from specguard_core.training.batches import IGNORED
 from specguard_core.training.optimizers import optimizers_for
-from specguard_core.training.reward_data import Labelled, drafted_block, held_out, spoilt_block
+from specguard_core.training.reward_data import Labelled, held_out
 from specguard_core.training.tokenizer import prompt_text
 
-ROWS_PER_BLOCK = 768
+_SHAPE = (
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "max_position_embeddings",
+    "rope_parameters",
+    "rms_norm_eps",
+    "bos_token_id",
+    "eos_token_id",
+    "pad_token_id",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class RewardRecipe:
-    """What decides a run.
-
-    drafted        share of rows that the draft wrote; the others are spoilt gold solutions
-    word_weight    weight of the draft's own task beside the labels: to write the right steps
-    """
+    """What decides a run; n_layers: of the top."""
 
     iterations: int
+    n_layers: int = 2
     batch_size: int = 32
     learning_rate: float = 2e-3
-    warmup: int = 50
-    decay_share: float = 0.4
-    average: float = 0.99
-    drafted: float = 0.5
-    word_weight: float = 0.3
+    warmup: int = 20
+    decay_share: float = 0.5
+    average: float = 0.98
 
     def rate_at(self, iteration: int) -> float:
         """Learning rate at 0-based `iteration`."""
@@ -60,54 +70,34 @@ class RewardRecipe:
 
 @dataclass(frozen=True, slots=True)
 class RewardBatch:
-    """ids, words and labels are [rows, length].
+    """ids and labels are [rows, length]; a label is 1 or 0 at a step's last token, else `IGNORED`.
 
-    words    the next token where it belongs to a right step, else `IGNORED`
-    labels   1 or 0 at the last token of a step, else `IGNORED`
+    features   [rows, length, width] of the body, in half precision; None until they are computed
     """
 
     ids: Tensor
-    words: Tensor
     labels: Tensor
+    features: Tensor | None = None
 
 
-def grown(draft: LlamaForCausalLM, seed: int = 0) -> LlamaForTokenClassification:
-    """A classifier on the draft's body with a layer added after each of its own."""
-    own: dict[str, Any] = draft.config.to_dict()
-    n_layers = int(own["num_hidden_layers"])
-    shape = {
-        name: own[name]
-        for name in (
-            "vocab_size",
-            "hidden_size",
-            "intermediate_size",
-            "num_attention_heads",
-            "num_key_value_heads",
-            "max_position_embeddings",
-            "rope_parameters",
-            "rms_norm_eps",
-            "bos_token_id",
-            "eos_token_id",
-            "pad_token_id",
-        )
+def classifier(body: LlamaForCausalLM, n_layers: int, seed: int = 0) -> LlamaForTokenClassification:
+    """A fresh classifier of two labels in the body's shape; added layers begin as identities."""
+    own: dict[str, Any] = body.config.to_dict()
+    shape: dict[str, Any] = {name: own[name] for name in _SHAPE}
+    labels: dict[str, Any] = {
+        "id2label": {0: "wrong", 1: "right"},
+        "label2id": {"wrong": 0, "right": 1},
+        "classifier_dropout": 0.0,
     }
-    config = LlamaConfig(
-        **shape,
-        num_hidden_layers=2 * n_layers,
-        num_labels=2,
-        id2label={0: "wrong", 1: "right"},
-        label2id={"wrong": 0, "right": 1},
-        classifier_dropout=0.0,
-    )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = LlamaForTokenClassification(config)
+        model = LlamaForTokenClassification(
+            LlamaConfig(**shape, **labels, num_hidden_layers=n_layers)
+        )
     with torch.no_grad():
-        model.model.embed_tokens.load_state_dict(draft.model.embed_tokens.state_dict())
-        model.model.norm.load_state_dict(draft.model.norm.state_dict())
-        for index, layer in enumerate(draft.model.layers):
-            model.model.layers[2 * index].load_state_dict(layer.state_dict())
-            added: Any = model.model.layers[2 * index + 1]
+        model.model.norm.load_state_dict(body.model.norm.state_dict())
+        added: Any
+        for added in model.model.layers:
             added.self_attn.o_proj.weight.zero_()
             added.mlp.down_proj.weight.zero_()
     return model
@@ -120,42 +110,52 @@ def collate(tokenizer: PreTrainedTokenizerFast, examples: Sequence[Labelled]) ->
     encoded = tokenizer(texts, return_offsets_mapping=True)
     length = max(map(len, encoded["input_ids"]))
     ids = torch.full((len(examples), length), int(tokenizer.pad_token_id))
-    words, labels = torch.full_like(ids, IGNORED), torch.full_like(ids, IGNORED)
+    labels = torch.full_like(ids, IGNORED)
     for row, example in enumerate(examples):
         own = torch.tensor(encoded["input_ids"][row])
         stops = [stop for _, stop in encoded["offset_mapping"][row]]
         ids[row, : len(own)] = own
-        first, border = stops.index(len(prompts[row])), len(prompts[row])
+        border = len(prompts[row])
         for step, right in zip(example.steps, example.right, strict=True):
             border += len(step)
-            last = stops.index(border)
-            if right:
-                words[row, first:last] = own[first + 1 : last + 1]
-            labels[row, last] = int(right)
-            first = last
-    return RewardBatch(ids, words, labels)
+            labels[row, stops.index(border)] = int(right)
+    return RewardBatch(ids, labels)
+
+
+def by_length(examples: Sequence[Labelled], size: int) -> list[list[Labelled]]:
+    """Groups of examples of like length, so that little is padding."""
+    ordered = sorted(examples, key=lambda e: len(e.question) + sum(map(len, e.steps)))
+    return [ordered[i : i + size] for i in range(0, len(ordered), size)]
 
 
 class RewardRun:
-    """A classifier in training with everything a checkpoint must hold."""
+    """A top in training with everything a checkpoint must hold."""
 
     def __init__(
-        self, recipe: RewardRecipe, draft: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast
+        self,
+        recipe: RewardRecipe,
+        body: LlamaForCausalLM,
+        tokenizer: PreTrainedTokenizerFast,
+        examples: Sequence[Labelled],
     ) -> None:
         self.recipe = recipe
-        self.draft = draft.eval()
+        self.body = body
         self.tokenizer = tokenizer
+        self.groups = by_length(examples, recipe.batch_size)
         self.iteration = 0
-        self.model = grown(draft)
-        self.optimizers = optimizers_for(self.model, recipe.learning_rate)
-        self.average = [p.detach().clone() for p in self.model.parameters()]
+        self.top = classifier(body, recipe.n_layers)
+        self.optimizers = optimizers_for(self.top, recipe.learning_rate)
+        self.average = [p.detach().clone() for p in self.top.parameters()]
+        self._below: LlamaModel = copy.deepcopy(body.model).eval()
+        self._below.norm = nn.Identity()  # the top has its own
+        self._batches: dict[int, RewardBatch] = {}
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_suffix(".new")
         held = {
             "iteration": self.iteration,
-            "model": self.model.state_dict(),
+            "top": self.top.state_dict(),
             "average": self.average,
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
         }
@@ -163,32 +163,42 @@ class RewardRun:
         fresh.replace(path)
 
     def resume(self, path: Path) -> None:
-        """Takes up a checkpoint of the same draft; the recipe may name other iterations."""
+        """Takes up a checkpoint of the same body; the recipe may name other iterations."""
         held: dict[str, Any] = torch.load(path, weights_only=True)
         self.iteration = held["iteration"]
-        self.model.load_state_dict(held["model"])
+        self.top.load_state_dict(held["top"])
         self.average = held["average"]
         for optimizer, state in zip(self.optimizers, held["optimizers"], strict=True):
             optimizer.load_state_dict(state)
 
-    def averaged_model(self) -> LlamaForTokenClassification:
-        model = grown(self.draft)
+    def whole_model(self) -> LlamaForTokenClassification:
+        """The body's layers and, on them, the average of the top's."""
+        n_body = len(self.body.model.layers)
+        model = classifier(self.body, n_body + self.recipe.n_layers)
+        top = classifier(self.body, self.recipe.n_layers)
         with torch.no_grad():
-            torch._foreach_copy_(list(model.parameters()), self.average)
-        return model.eval()
+            torch._foreach_copy_(list(top.parameters()), self.average)
+        model.model.embed_tokens.load_state_dict(self.body.model.embed_tokens.state_dict())
+        for layer, given in zip(
+            model.model.layers, (*self.body.model.layers, *top.model.layers), strict=True
+        ):
+            layer.load_state_dict(given.state_dict())
+        model.model.norm.load_state_dict(top.model.norm.state_dict())
+        model.score.load_state_dict(top.score.state_dict())
+        model.eval()
+        return model
 
-    def step(self, batch: RewardBatch) -> tuple[float, float]:
-        """One iteration; returns the loss of the labels and of the words, in nats."""
+    def step(self, batch: RewardBatch) -> float:
+        """One iteration; returns the loss in nats per step of a solution."""
         rate = self.recipe.rate_at(self.iteration)
-        hidden = self.model.model(input_ids=batch.ids, use_cache=False).last_hidden_state
-        labelled, counted = batch.labels != IGNORED, batch.words != IGNORED
-        label_loss = functional.cross_entropy(
-            self.model.score(hidden[labelled]), batch.labels[labelled]
-        )
-        embeddings = self.model.model.embed_tokens.weight
-        word_loss = functional.cross_entropy(hidden[counted] @ embeddings.T, batch.words[counted])
-        (label_loss + self.recipe.word_weight * word_loss).backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        assert batch.features is not None
+        hidden = self.top.model(
+            inputs_embeds=batch.features.float(), use_cache=False
+        ).last_hidden_state
+        labelled = batch.labels != IGNORED
+        loss = functional.cross_entropy(self.top.score(hidden[labelled]), batch.labels[labelled])
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.top.parameters(), 1.0)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -197,43 +207,42 @@ class RewardRun:
         self.iteration += 1
         weight = max(1 - self.recipe.average, 1 / self.iteration)
         with torch.no_grad():
-            torch._foreach_lerp_(self.average, list(self.model.parameters()), weight)
-        return float(label_loss.detach()), float(word_loss.detach())
+            torch._foreach_lerp_(self.average, list(self.top.parameters()), weight)
+        return float(loss.detach())
 
-    def batches(self) -> Iterator[RewardBatch]:
-        """The endless stream of batches from the current iteration on."""
-        size = self.recipe.batch_size
-        per_block = ROWS_PER_BLOCK // size
-        block, skip = divmod(self.iteration, per_block)
-        while True:
-            n_drafted = round(ROWS_PER_BLOCK * self.recipe.drafted)
-            rows = drafted_block(self.draft, self.tokenizer, block, n_drafted)
-            rows += spoilt_block(block, ROWS_PER_BLOCK - n_drafted)
-            rows.sort(key=lambda row: len(row.question) + sum(map(len, row.steps)))
-            groups = [rows[i : i + size] for i in range(0, per_block * size, size)]
-            Random(block).shuffle(groups)
-            yield from (collate(self.tokenizer, group) for group in groups[skip:])
-            block, skip = block + 1, 0
+    def batch(self, iteration: int) -> RewardBatch:
+        """Batches in another order each time all were seen; a function of the iteration alone."""
+        epoch, place = divmod(iteration, len(self.groups))
+        order = list(range(len(self.groups)))
+        Random(epoch).shuffle(order)
+        number = order[place]
+        if number not in self._batches:
+            batch = collate(self.tokenizer, self.groups[number])
+            with torch.no_grad():
+                features = self._below(input_ids=batch.ids, use_cache=False).last_hidden_state
+            self._batches[number] = RewardBatch(batch.ids, batch.labels, features.half())
+        return self._batches[number]
 
 
 def train_reward(
     run: RewardRun,
     checkpoint: Path | None = None,
     *,
-    save_every: int = 100,
+    save_every: int = 50,
     log: Callable[[str], None] = print,
 ) -> None:
     """Runs `run` to its recipe's end, saving now and then and at the end."""
-    recipe, batches = run.recipe, run.batches()
-    recent, began, first = np.zeros(2), time.perf_counter(), run.iteration
+    recipe = run.recipe
+    recent, began, first = 0.0, time.perf_counter(), run.iteration
     while run.iteration < recipe.iterations:
-        losses = np.array(run.step(next(batches)))
-        recent = 0.95 * recent + 0.05 * losses if recent.any() else losses
+        loss = run.step(run.batch(run.iteration))
+        recent = loss if not recent else 0.95 * recent + 0.05 * loss
         if run.iteration % 25 == 0:
             pace = (run.iteration - first) / (time.perf_counter() - began)
+            rate = recipe.rate_at(run.iteration)
             log(
-                f"{run.iteration}/{recipe.iterations} labels {recent[0]:.4f} words {recent[1]:.4f}"
-                f" rate {recipe.rate_at(run.iteration):.1e} {pace:.2f}/s"
+                f"{run.iteration}/{recipe.iterations} loss {recent:.4f} rate {rate:.1e}"
+                f" {pace:.2f}/s"
             )
         if checkpoint and (run.iteration % save_every == 0 or run.iteration == recipe.iterations):
             run.save(checkpoint)

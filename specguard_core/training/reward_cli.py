@@ -22,20 +22,27 @@ from specguard_core.training.reward import (
     export_reward,
     train_reward,
 )
+from specguard_core.training.reward_data import (
+    drafted,
+    load_examples,
+    save_examples,
+    spoilt_ones,
+)
 
 
 def add_commands(commands: Any) -> None:
     """Adds both to the subparsers of the training command line."""
     run = commands.add_parser(
-        "reward", help="train the reward model on steps of a draft, and write its folder"
+        "reward", help="train the reward model on a target's body, and write its folder"
     )
-    run.add_argument("--draft", type=Path, required=True)
-    run.add_argument("--checkpoint", type=Path, required=True, help="taken up where it exists")
+    run.add_argument("--draft", type=Path, required=True, help="whose steps it learns to judge")
+    run.add_argument("--body", type=Path, required=True, help="the target it stands on")
+    run.add_argument("--run", type=Path, required=True, help="checkpoint folder, taken up again")
     run.add_argument("--out", type=Path, required=True)
     run.add_argument("--iterations", type=int, required=True)
-    run.add_argument("--batch", type=int, default=32)
+    run.add_argument("--drafted", type=int, default=2000, help="solutions of the draft")
+    run.add_argument("--spoilt", type=int, default=2000, help="gold solutions with a spoilt step")
     run.add_argument("--rate", type=float, default=2e-3)
-    run.add_argument("--drafted", type=float, default=0.5, help="share of rows by the draft")
     run.set_defaults(handler=train)
 
     test = commands.add_parser("reward-evaluate", help="ROC AUC on held-out steps of a draft")
@@ -47,22 +54,23 @@ def add_commands(commands: Any) -> None:
 
 
 def train(options: argparse.Namespace) -> None:
-    draft, tokenizer = _draft(options.draft)
-    recipe = RewardRecipe(
-        iterations=options.iterations,
-        batch_size=options.batch,
-        learning_rate=options.rate,
-        drafted=options.drafted,
-    )
-    run = RewardRun(recipe, draft, tokenizer)
-    if options.checkpoint.exists():
-        run.resume(options.checkpoint)
-    train_reward(run, options.checkpoint, log=lambda line: print(line, flush=True))
-    export_reward(run.averaged_model(), tokenizer, options.out)
+    examples_path = options.run / "drafted.jsonl"
+    if not examples_path.exists():
+        draft, tokenizer = _model(options.draft)
+        save_examples(drafted(draft, tokenizer, options.drafted), examples_path)
+    examples = [*load_examples(examples_path), *spoilt_ones(options.spoilt)]
+    body, tokenizer = _model(options.body)
+    recipe = RewardRecipe(iterations=options.iterations, learning_rate=options.rate)
+    run = RewardRun(recipe, body, tokenizer, examples)
+    checkpoint = options.run / "checkpoint.pt"
+    if checkpoint.exists():
+        run.resume(checkpoint)
+    train_reward(run, checkpoint, log=lambda line: print(line, flush=True))
+    export_reward(run.whole_model(), tokenizer, options.out)
 
 
 def evaluate(options: argparse.Namespace) -> None:
-    draft, tokenizer = _draft(options.draft)
+    draft, tokenizer = _model(options.draft)
     model = LlamaForTokenClassification.from_pretrained(options.model, dtype=torch.float32)
     rows = islice(read_rows(options.problems), options.limit)
     result = evaluate_reward(model.eval(), draft, tokenizer, rows)
@@ -73,6 +81,6 @@ def evaluate(options: argparse.Namespace) -> None:
     )
 
 
-def _draft(folder: Path) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
+def _model(folder: Path) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
     model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
     return model, PreTrainedTokenizerFast.from_pretrained(folder)

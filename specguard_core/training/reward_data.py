@@ -5,16 +5,18 @@ labelled    a question with steps that are right, and after them at most one tha
 drafted     sampled by the draft; the steps before a wrong one say what the gold ones say
 spoilt      gold steps, then one with a wrong number, another operand, or the step after next
 
-A block of examples is a pure function of its number, so a resumed run sees what an uninterrupted
-one would have seen.
+Examples are a pure function of their number, so a resumed run sees what an uninterrupted one would
+have seen.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from random import Random
 
 import torch
@@ -27,7 +29,7 @@ from specguard_core.training.tokenizer import prompt_text
 
 MAX_SOLUTION_TOKENS = 160
 MAX_STEP_TOKENS = 40
-TEMPERATURES = (0.7, 1.0)
+TEMPERATURE = 1.0
 _EQUATION = re.compile(r"(\d+) ([-+*/]) (\d+) = (\d+)")
 _NUMBER = re.compile(r"\d+")
 
@@ -41,19 +43,33 @@ class Labelled:
     right: tuple[bool, ...]
 
 
-def drafted_block(
-    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, number: int, n_problems: int
+def drafted(
+    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, n_problems: int
 ) -> list[Labelled]:
     """A solution of each problem as the draft writes it, cut after the first wrong step."""
-    stream = list(islice(problems(f"reward:{number}", "train"), n_problems))
+    stream = list(islice(problems("reward", "train"), n_problems))
     solutions = sampled_texts(
         model,
         tokenizer,
         [prompt_text(problem.question) for problem in stream],
-        temperature=TEMPERATURES[number % len(TEMPERATURES)],
-        seed=number,
+        temperature=TEMPERATURE,
+        seed=0,
     )
     return [labelled(problem, text) for problem, text in zip(stream, solutions, strict=True)]
+
+
+def save_examples(examples: Iterable[Labelled], path: Path) -> None:
+    """JSON lines with question, steps, right."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = (
+        json.dumps({"question": e.question, "steps": e.steps, "right": e.right}) for e in examples
+    )
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def load_examples(path: Path) -> list[Labelled]:
+    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return [Labelled(row["question"], tuple(row["steps"]), tuple(row["right"])) for row in rows]
 
 
 @torch.no_grad()
@@ -110,10 +126,10 @@ def labelled(problem: Problem, solution: str) -> Labelled:
     return Labelled(problem.question, tuple(steps), tuple(right))
 
 
-def spoilt_block(number: int, n_problems: int) -> list[Labelled]:
+def spoilt_ones(n_problems: int) -> list[Labelled]:
     """One spoilt solution of each problem."""
-    rng = Random(f"spoilt:{number}")
-    stream = problems(f"spoilt:{number}", "train")
+    rng = Random("spoilt")
+    stream = problems("spoilt", "train")
     return [spoilt(problem, rng) for problem in islice(stream, n_problems)]
 
 
