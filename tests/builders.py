@@ -18,10 +18,11 @@ from specguard_core.backends.scripted import (
     ScriptedVocabulary,
     scripted_info,
 )
-from specguard_core.config import DecodeConfig
+from specguard_core.config import STEP_STRATEGY_NAMES, DecodeConfig
 from specguard_core.decoder.step import Finished, State, advance, decode, start
 from specguard_core.events import Event
 from specguard_core.lm import Draw, DrawBatch, Models, SampleRequest
+from specguard_core.strategies import STRATEGIES
 from specguard_core.types import (
     Calibration,
     Candidate,
@@ -32,6 +33,8 @@ from specguard_core.types import (
 )
 from specguard_core.verification import Scales
 
+PAIR_STRATEGIES = tuple(name for name in STEP_STRATEGY_NAMES if STRATEGIES[name].judge != "reward")
+"""Step strategies that a pair runs by itself; tests/test_rsd.py has those with a reward model."""
 PROBLEM = "Tom has 5 pens. He buys 4 more. How many?"
 VOCABULARY = ScriptedVocabulary()
 PIECES = {token_id: VOCABULARY.piece(token_id) for token_id in range(len(VOCABULARY))}

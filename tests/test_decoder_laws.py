@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specguard_core import trace_io
-from specguard_core.config import STEP_STRATEGY_NAMES
 from specguard_core.decoder.step import (
     AwaitingDraft,
     AwaitingSelection,
@@ -22,6 +21,7 @@ from specguard_core.decoder.step import (
 from specguard_core.errors import Cancelled, ModelError
 from specguard_core.events import Committed, Proposed, Selected, Verified
 from tests.builders import (
+    PAIR_STRATEGIES,
     PROBLEM,
     VOCABULARY,
     configured,
@@ -42,14 +42,14 @@ SETTINGS = st.fixed_dictionaries(
         "max_step_tokens": st.integers(1, 12),
     },
     optional={
-        "strategy": st.sampled_from(STEP_STRATEGY_NAMES),
+        "strategy": st.sampled_from(PAIR_STRATEGIES),
         "n_candidates": st.integers(1, 5),
         "draft_temperature": st.sampled_from([0.0, 0.7]),
         "target_temperature": st.sampled_from([0.0, 0.7]),
         "target_samples": st.integers(1, 3),
         "threshold": st.sampled_from([0.0, 0.4, 0.6, 0.8, 1.01]),
         "normalisation": st.sampled_from(["calibrated", "fixed", "candidates"]),
-        "signal_tokens": st.sampled_from(["all", "numeric"]),
+        "signal_tokens": st.sampled_from(["all", "numeric", "equation"]),
         "include_boundary_token": st.booleans(),
         "selection_method": st.sampled_from(["lexical", "numeric", "hidden"]),
         "weights": st.sampled_from(

@@ -7,12 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specguard_core.backends.scripted import EOS
-from specguard_core.config import STEP_STRATEGY_NAMES
 from specguard_core.decoder.step import start
 from specguard_core.decoder.stops import cut
 from specguard_core.errors import ProblemError
 from specguard_core.text import MAX_PROBLEM_CHARACTERS
-from tests.builders import PROBLEM, configured, pair, recited, run, scripted
+from tests.builders import PAIR_STRATEGIES, PROBLEM, configured, pair, recited, run, scripted
 
 # Strategies that make one step after the other from the same script.
 STRATEGIES = [
@@ -217,7 +216,7 @@ def test_limits_reached_together_are_named_in_one_order():
 @given(
     st.fixed_dictionaries(
         {
-            "strategy": st.sampled_from(STEP_STRATEGY_NAMES),
+            "strategy": st.sampled_from(PAIR_STRATEGIES),
             "seed": st.integers(0, 1000),
             "max_steps": st.integers(1, 5),
             "max_step_tokens": st.integers(1, 12),

@@ -99,6 +99,14 @@ def test_the_readme_shows_the_commands_that_exist():
         assert (ROOT / link.split("#")[0]).exists(), link
 
 
+def test_the_readme_names_every_preset_and_strategy():
+    from specguard_core.presets import PRESETS
+    from specguard_core.strategies import STRATEGIES
+
+    text = README.read_text("utf-8")
+    assert [name for name in (*PRESETS, *STRATEGIES) if f"`{name}`" not in text] == []
+
+
 def test_the_readme_python_runs(tmp_path):
     (tmp_path / "assets").symlink_to(ROOT / "assets")
     (example,) = fenced(README, "python")

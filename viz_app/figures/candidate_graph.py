@@ -7,7 +7,8 @@ hull      the frame around a cluster; two clusters stand side by side, more of t
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import networkx as nx
@@ -48,7 +49,7 @@ def candidate_graph(
     for index in graph:
         members = [i for i in graph if clusters[i] == clusters[index]]
         x, y = centres[clusters[index]]
-        right, down = _offset(members.index(index), len(members), len(centres))
+        right, down = _offset(members.index(index), len(members), centres)
         nodes.append(
             {
                 "x": round(x + right, 1),
@@ -87,13 +88,19 @@ def _stretched(values: Sequence[float], low: float, high: float) -> list[float]:
     return [low + (high - low) * (value - least) / span for value in values]
 
 
-def _offset(rank: int, members: int, n_clusters: int) -> tuple[float, float]:
+def _offset(
+    rank: int, members: int, centres: Mapping[int, tuple[float, float]]
+) -> tuple[float, float]:
     """Where a member stands in its cluster: in a column, or on a small ring if space is short."""
     if members == 1:
         return 0.0, 0.0
-    if n_clusters <= 2 and members <= 5:
+    if len(centres) <= 2 and members <= 5:
         return 0.0, -47.0 + 94.0 * rank / (members - 1)
-    reach = (46.0 if n_clusters <= 2 else 20.0) * (1.0 if members > 2 else 0.9)
+    reach = 46.0
+    if len(centres) > 2:
+        nearest = min(math.dist(*pair) for pair in combinations(centres.values(), 2))
+        reach = min(20.0, 0.3 * nearest)
+    reach *= 1.0 if members > 2 else 0.9
     angle = 2 * math.pi * rank / members - math.pi / 2
     return reach * math.cos(angle), reach * math.sin(angle)
 

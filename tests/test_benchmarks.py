@@ -1,0 +1,62 @@
+"""The benchmarks run and say what they found. What they find depends on the machine: no test
+judges a time."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import engine
+from benchmarks.pairing import Rounds, in_turn
+from benchmarks.speed import BENCHMARKS
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize("subject", ["real", "bundled"])
+def test_every_benchmark_prints_a_ratio_beside_its_goal(
+    subject: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert engine.main(["--toy", "--subject", subject, "--only", *BENCHMARKS]) == 0
+    figures = [line for line in capsys.readouterr().out.splitlines() if "goal <= " in line]
+    assert [line.split()[0] for line in figures] == list(BENCHMARKS)
+    assert all(line.endswith((": met", ": MISSED")) for line in figures)
+
+
+def test_memory_is_measured_in_two_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert engine.main(["--toy", "--subject", "real", "--only", "memory", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    (figure,) = report["results"]
+    assert figure["medians"].keys() == {"grounding", "eager"}
+    assert 0 <= figure["ratio"]["value"] < 1
+    assert report["machine"].keys() >= {"threads", "OMP_WAIT_POLICY", "load", "torch"}
+
+
+@pytest.mark.parametrize("name", ["engine", "pair_quality"])
+def test_a_benchmark_runs_as_its_first_lines_say(name: str, tmp_path: Path) -> None:
+    script = ROOT / "benchmarks" / f"{name}.py"
+    done = subprocess.run(
+        [sys.executable, script, "--help"], check=False, cwd=tmp_path, capture_output=True
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_sides_take_turns_and_a_warm_up_does_not_count() -> None:
+    log: list[str] = []
+
+    def side(name: str) -> float:
+        log.append(name)
+        return float(len(log))
+
+    rounds = in_turn({name: lambda name=name: side(name) for name in "ab"}, 2, warmups=1)
+    assert "".join(log) == "ba" + "ab" + "ba"
+    assert rounds.seconds == {"a": (3.0, 6.0), "b": (4.0, 5.0)}
+
+
+def test_a_ratio_is_taken_within_each_round() -> None:
+    rounds = Rounds({"new": (1.0, 20.0, 3.0), "old": (2.0, 40.0, 4.0)})
+    ratio = rounds.ratio("new", "old")
+    assert (ratio.value, ratio.low, ratio.high) == (0.5, 0.5, 0.75)
+    assert rounds.medians() == {"new": 3.0, "old": 4.0}
