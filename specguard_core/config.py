@@ -27,7 +27,7 @@ SignalName = Literal[
 ReadingName = Literal[SignalName, "grade", "reward"]
 SelectionMethod = Literal["lexical", "numeric", "hidden", "sentence-transformers"]
 Normalisation = Literal["calibrated", "fixed", "candidates"]
-SignalTokens = Literal["all", "numeric", "equation"]
+SignalTokens = Literal["all", "numeric", "equation", "setup"]
 EasdBounds = Literal["calibrated", "fixed"]
 GradeMethod = Literal["digit", "expected", "logprob"]
 Weights = tuple[tuple[ReadingName, float], ...]
@@ -108,7 +108,8 @@ class DecodeConfig:
             None,
             None,
             "judge",
-            "tokens a minimum is taken over: all, those with a digit, or with a digit or operator",
+            "tokens a minimum is taken over: all; with a digit; with a digit or operator; "
+            "these and the first",
         ),
     ] = "all"
     include_boundary_token: Annotated[

@@ -18,11 +18,11 @@ PresetName = Literal["paper", "cpu", "best"]
 # assets/models/README.md says what it is worth on problems that had no part in the choice.
 PRESETS: dict[PresetName, DecodeConfig] = {
     "paper": DecodeConfig(n_candidates=16),
-    "cpu": DecodeConfig(signal_tokens="equation"),
+    "cpu": DecodeConfig(signal_tokens="equation", threshold=0.65),
     "best": DecodeConfig(
         weights=(("agreement", 0.3), ("target_confidence", 0.7)),
         threshold=0.9,
-        signal_tokens="equation",
+        signal_tokens="setup",
         selection_method="numeric",
     ),
 }

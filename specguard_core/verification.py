@@ -2,7 +2,8 @@
 
 signal       a row of SIGNALS: how a step becomes one raw number, and between which bounds it lies
 counted      tokens a minimum is taken over: all but the boundary token, or only those with a
-             digit, or with a digit or an operator (a wrong operator has sure digits after it)
+             digit, with a digit or an operator (a wrong operator has sure digits after it), or
+             these and the first (which decides what the step sets out to do)
 grounded     a token whose rollout mass flows back to the context
 fallback     the target's own step, used when the draft's is refused
 """
@@ -153,8 +154,11 @@ def counted_tokens(
     if config.signal_tokens == "all":
         return counted
     marks = _DIGITS if config.signal_tokens == "numeric" else _DIGITS + _OPERATORS
+    opens = config.signal_tokens == "setup"
     marked = tuple(
-        i for i in counted if any(mark in pieces[candidate.tokens[i].token_id] for mark in marks)
+        i
+        for i in counted
+        if (opens and i == 0) or any(mark in pieces[candidate.tokens[i].token_id] for mark in marks)
     )
     return marked or counted
 

@@ -49,7 +49,7 @@ SETTINGS = st.fixed_dictionaries(
         "target_samples": st.integers(1, 3),
         "threshold": st.sampled_from([0.0, 0.4, 0.6, 0.8, 1.01]),
         "normalisation": st.sampled_from(["calibrated", "fixed", "candidates"]),
-        "signal_tokens": st.sampled_from(["all", "numeric", "equation"]),
+        "signal_tokens": st.sampled_from(["all", "numeric", "equation", "setup"]),
         "include_boundary_token": st.booleans(),
         "selection_method": st.sampled_from(["lexical", "numeric", "hidden"]),
         "weights": st.sampled_from(

@@ -189,10 +189,10 @@ def test_calibrate_measures_the_readings_and_decode_uses_them(bench: Bench, tmp_
     assert measured.code == 0
     calibration = load_calibration(path)
     readings = {"confidence", "grounding", "target_confidence", "target_grounding"}
-    assert [set(table.bounds) for table in calibration.tables] == [readings] * 3
+    assert [set(table.bounds) for table in calibration.tables] == [readings] * 4
     assert calibration.n_problems == 14
     ways = [table.settings["signal_tokens"] for table in calibration.tables]
-    assert ways == ["all", "numeric", "equation"]
+    assert ways == ["all", "numeric", "equation", "setup"]
     assert all(table.settings["rollout_layers"] == 3 for table in calibration.tables)
     assert all(b.low < b.high for table in calibration.tables for b in table.bounds.values())
     again = bench("calibrate", "--problems", problems, "--out", tmp_path / "again.json", "--json")

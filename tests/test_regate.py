@@ -35,7 +35,7 @@ ROLLOUTS = st.fixed_dictionaries(
 JUDGES = st.fixed_dictionaries(
     {
         "threshold": st.floats(0, 1.01),
-        "signal_tokens": st.sampled_from(["all", "numeric", "equation"]),
+        "signal_tokens": st.sampled_from(["all", "numeric", "equation", "setup"]),
         "normalisation": st.sampled_from(["calibrated", "fixed"]),
         "weights": st.dictionaries(
             st.sampled_from(["confidence", "grounding", "agreement"]),

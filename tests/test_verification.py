@@ -206,6 +206,8 @@ def test_the_order_of_candidates_changes_no_verdict(judged_step, random):
         (candidate(""), {"signal_tokens": "numeric"}, (0,)),
         (candidate("a1+b=2\n\n"), {"signal_tokens": "equation"}, (1, 2, 4, 5)),
         (candidate("ab\n\n"), {"signal_tokens": "equation"}, (0, 1, 2)),
+        (candidate("ab1+b=2\n\n"), {"signal_tokens": "setup"}, (0, 2, 3, 5, 6)),
+        (candidate("ab\n\n"), {"signal_tokens": "setup"}, (0,)),
     ],
 )
 def test_tokens_that_count(one, knobs, counted):
@@ -237,7 +239,10 @@ def test_the_boundary_is_the_last_token_of_a_step_that_ended_by_itself():
     assert boundary_index(candidate("ab", stop="context_limit")) is None
 
 
-@given(st.lists(LOGPROB, min_size=4, max_size=4), st.sampled_from(["all", "numeric", "equation"]))
+@given(
+    st.lists(LOGPROB, min_size=4, max_size=4),
+    st.sampled_from(["all", "numeric", "equation", "setup"]),
+)
 def test_a_reading_is_the_least_value_over_the_counted_tokens(logprobs, signal_tokens):
     one = candidate("a1b2", logprobs, stop="step_limit")
     config = configured(signal_tokens=signal_tokens)

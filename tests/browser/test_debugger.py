@@ -133,7 +133,7 @@ def test_the_example_opens_at_once_and_shows_which_threshold_catches_its_wrong_s
     page.locator("[data-key^='example ']").first.click()
     page.wait_for_selector(".sg-timeline .block")
     assert page.locator(".sg-problem .wrong").count() == 1
-    page.evaluate("SpecGuard.turn('threshold', 0.69)")
+    page.evaluate("SpecGuard.turn('threshold', 0.75)")
     page.wait_for_selector(".sg-timeline .flips-word")
     page.click(".sg-knobs .flips [data-key^='flip ']")
     page.wait_for_selector(".sg-timeline .label.on .flips-word")
