@@ -21,7 +21,7 @@ PRESETS: dict[PresetName, DecodeConfig] = {
     "cpu": DecodeConfig(signal_tokens="equation", threshold=0.65),
     "best": DecodeConfig(
         weights=(("agreement", 0.3), ("target_confidence", 0.7)),
-        threshold=0.75,
+        threshold=0.8,
         signal_tokens="setup",
         selection_method="numeric",
     ),
