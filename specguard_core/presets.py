@@ -14,8 +14,8 @@ from specguard_core.errors import ConfigError
 
 PresetName = Literal["paper", "cpu", "best"]
 
-# What `cpu` and `best` change was chosen on assets/problems/abacus-calibration.jsonl;
-# assets/models/README.md says what it is worth on problems that had no part in the choice.
+# What `cpu` and `best` change was chosen on assets/problems/abacus-calibration.jsonl, thresholds on
+# whole runs; assets/models/README.md has the figures.
 PRESETS: dict[PresetName, DecodeConfig] = {
     "paper": DecodeConfig(n_candidates=16),
     "cpu": DecodeConfig(signal_tokens="equation", threshold=0.65),
