@@ -33,8 +33,8 @@ def test_decode_prints_each_step_with_score_and_verdict_and_saves_the_trace(
 ) -> None:
     run = decode(bench, "--gold", "10", "--out", tmp_path / "t.json")
     assert (run.code, run.err) == (0, "")
-    assert "accepted   score 1.00 >= 0.70" in run.out
-    assert "fallback   score 0.03 <  0.70  confidence 0.10 (-9.00 nat) · grounding" in run.out
+    assert "accepted   score 1.00 >= 0.65" in run.out
+    assert "fallback   score 0.03 <  0.65  confidence 0.10 (-9.00 nat) · grounding" in run.out
     assert "- 5 * 2 = 11." in run.out
     assert "+ 5 * 2 = 10." in run.out
     assert "answer: 10 (right answer: 10)" in run.out
