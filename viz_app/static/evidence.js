@@ -50,6 +50,8 @@
     const board = h("div", { class: "board", style: columns }, band, hover, chips,
       SpecGuard.curves(view), heat.element);
     const strip = h("div", { class: "strip" }, board);
+    // The heatmap's rows scroll by themselves, so their labels cannot stick to the strip's edge.
+    strip.addEventListener("scroll", () => board.style.setProperty("--scrolled", `${strip.scrollLeft}px`));
     watchColumns(board, hover, view);
     const built = {
       band, chips, heat, strip, board,
