@@ -22,8 +22,11 @@ from specguard_core.backends.reward import (
     laid_out,
     load_reward,
 )
+from specguard_core.bundled import DRAFT, PROBLEMS, REWARD, TARGET
+from specguard_core.cli import main
 from specguard_core.errors import ModelError
 from specguard_core.lm import RewardRequest
+from specguard_core.trace_io import load_trace
 from tests.tiny_models import N_IDS, tiny_config, tiny_tokenizer
 
 PROBLEM = "Ann has 2 pens and buys 3. How many?"
@@ -250,3 +253,17 @@ def test_a_tokenizer_without_the_mark_is_an_error(tmp_path):
     tokenizer.save_pretrained(tmp_path)
     with pytest.raises(ModelError, match=f"the mark {STEP_MARK} after each of 2 steps"):
         load_reward(tmp_path).score_steps([REQUEST])
+
+
+@pytest.mark.bundled(DRAFT, TARGET, REWARD)
+@pytest.mark.parametrize("strategy", ["rsd", "rsd_majority"])
+def test_the_bundled_reward_model_is_found_without_a_flag(tmp_path, strategy):
+    row = json.loads(PROBLEMS.read_text("utf-8").splitlines()[0])
+    out = tmp_path / "t.json"
+    asked = ["--problem", row["question"], "--out", str(out)]
+    assert main(["decode", "--strategy", strategy, "--set", "n_chains=2", *asked]) == 0
+    trace = load_trace(out)
+    assert trace.reward is not None
+    assert trace.reward.name == REWARD.name
+    assert trace.finish is not None
+    assert trace.finish.answer == row["answer"]

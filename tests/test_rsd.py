@@ -38,10 +38,7 @@ from tests.builders import PROBLEM, events_of, pair, recited, run, scripted, tra
 unit = st.floats(0, 1)
 RIGHT = ("5 + 4 = 9 pens.\n\n", "The answer is \\boxed{9}.")
 WRONG = ("5 + 4 = 8 pens.\n\n", "The answer is \\boxed{8}.")
-needs_bundle = pytest.mark.skipif(
-    not all(path.is_dir() for path in (bundled.DRAFT, bundled.TARGET, bundled.REWARD)),
-    reason="the bundled models are not built yet",
-)
+needs_bundle = pytest.mark.bundled(bundled.DRAFT, bundled.TARGET, bundled.REWARD)
 
 
 @dataclass
@@ -286,6 +283,7 @@ def test_one_vote_a_chain(n_chains, seed):
     assert sorted(i for b in trace.vote.ballots for i in b.chains) == list(range(n_chains))
 
 
+@pytest.mark.case(21)
 @pytest.mark.parametrize("strategy", ["rsd", "rsd_majority"])
 def test_an_eight_step_problem_has_eight_steps(strategy):
     texts = (*(f"{i} + 1 = {i + 1}.\n\n" for i in range(7)), "The answer is \\boxed{7}.")
@@ -327,7 +325,7 @@ def test_the_bundled_models_decode_end_to_end(tmp_path, strategy):
     question = json.loads(bundled.PROBLEMS.read_text("utf-8").splitlines()[0])["question"]
     trace = run(bundled_models(), config(strategy, n_chains=3), problem=question)
     assert answer_of(trace) is not None
-    assert trace.reward is not None and trace.reward.n_parameters <= 500_000
+    assert trace.reward is not None and trace.reward.n_parameters <= 3_000_000
     rewards = [s.verdict.readings["reward"].raw for s in trace.all_steps if s.verdict]
     assert rewards and all(0 <= reward <= 1 for reward in rewards)
     save_trace(trace, Path(tmp_path) / "t.json")

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from specguard_core.training.__main__ import main
 from specguard_core.training.batches import BATCHES_PER_BLOCK, IGNORED, training_batches
-from specguard_core.training.evaluate import greedy_solutions, score
+from specguard_core.training.evaluate import score
 from specguard_core.training.generator import problems
+from specguard_core.training.loop import train
 from specguard_core.training.models import SHAPES, build_model, export
 from specguard_core.training.optimizers import orthogonalised
 from specguard_core.training.tokenizer import EOS, prompt_text, train_tokenizer
-from specguard_core.training.train import Recipe, Run, train
+from specguard_core.training.train import LanguageRun, Recipe
+from specguard_core.training.writing import Sampling, written
 
 
 @pytest.fixture(scope="module")
@@ -103,14 +105,14 @@ def test_practice_counts_the_results_of_equations_only(tokenizer):
 
 def test_a_resumed_run_ends_like_an_uninterrupted_one(tokenizer, tmp_path):
     recipe = Recipe("tiny", iterations=4, batch_size=4, warmup=2)
-    whole = Run(recipe, tokenizer)
+    whole = LanguageRun(recipe, tokenizer)
     train(whole, log=lambda _: None)
 
-    begun = Run(recipe, tokenizer)
+    begun = LanguageRun(recipe, tokenizer)
     for batch in islice(training_batches(tokenizer, 4, seed=0), 2):
         begun.step(batch)
     begun.save(tmp_path / "checkpoint.pt")
-    resumed = Run(recipe, tokenizer)
+    resumed = LanguageRun(recipe, tokenizer)
     resumed.resume(tmp_path / "checkpoint.pt")
     train(resumed, log=lambda _: None)
 
@@ -122,16 +124,16 @@ def test_a_resumed_run_ends_like_an_uninterrupted_one(tokenizer, tmp_path):
 
 
 def test_training_lowers_the_loss(tokenizer):
-    run = Run(Recipe("tiny", iterations=30, batch_size=8, warmup=2), tokenizer)
+    run = LanguageRun(Recipe("tiny", iterations=30, batch_size=8, warmup=2), tokenizer)
     batch = next(training_batches(tokenizer, 8, seed=0))
     losses = [run.step(batch) for _ in range(20)]
     assert losses[-1] < losses[0] - 0.5
 
 
 def test_a_checkpoint_of_another_model_is_refused(tokenizer, tmp_path):
-    Run(Recipe("tiny", iterations=1), tokenizer).save(tmp_path / "c.pt")
+    LanguageRun(Recipe("tiny", iterations=1), tokenizer).save(tmp_path / "c.pt")
     with pytest.raises(ValueError, match="holds a tiny, not a draft"):
-        Run(Recipe("draft", iterations=1), tokenizer).resume(tmp_path / "c.pt")
+        LanguageRun(Recipe("draft", iterations=1), tokenizer).resume(tmp_path / "c.pt")
 
 
 @given(st.integers(1, 400), st.integers(0, 399))
@@ -195,10 +197,20 @@ def test_an_exported_folder_holds_the_same_model_in_half_precision(tokenizer, tm
 
 def test_batched_greedy_decoding_equals_one_by_one(tokenizer):
     model = build_model("tiny", tokenizer, seed=1)
-    questions = [p.question for p in islice(problems(0, "test"), 3)]
-    together = greedy_solutions(model, tokenizer, questions, max_new_tokens=8)
-    alone = [greedy_solutions(model, tokenizer, [q], max_new_tokens=8)[0] for q in questions]
+    texts = [prompt_text(p.question) for p in islice(problems(0, "test"), 3)]
+    together = written(model, tokenizer, texts, max_new_tokens=8)
+    alone = [written(model, tokenizer, [text], max_new_tokens=8)[0] for text in texts]
     assert together == alone
+
+
+def test_sampled_texts_hang_on_their_seed_alone(tokenizer):
+    model = build_model("tiny", tokenizer, seed=1)
+    texts = [prompt_text(p.question) for p in islice(problems(0, "test"), 3)]
+    one, again, other = (
+        written(model, tokenizer, texts, max_new_tokens=8, sampling=Sampling(1.0, seed=seed))
+        for seed in (0, 0, 1)
+    )
+    assert one == again != other
 
 
 def test_a_score_says_where_solutions_first_go_wrong():

@@ -250,7 +250,7 @@ def load_reward(source: str | Path, *, dtype: str = "auto", device: str = "auto"
     model = _load(found, config, kind, precision).to(place)
     info = ModelInfo(
         name=found.name,
-        source=found.location,
+        source=found.named,
         revision=getattr(config, "_commit_hash", None),
         architecture=(config.architectures or [type(model).__name__])[0],
         n_parameters=sum(p.numel() for p in model.parameters()),

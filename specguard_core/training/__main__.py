@@ -16,11 +16,12 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from specguard_core.training.evaluate import greedy_solutions, score
 from specguard_core.training.generator import problems
+from specguard_core.training.loop import resumed_and_trained
 from specguard_core.training.models import SHAPES, export
 from specguard_core.training.problems import Split, read_rows, write_problems
 from specguard_core.training.reward_cli import add_commands as add_reward_commands
 from specguard_core.training.tokenizer import train_tokenizer
-from specguard_core.training.train import Recipe, Run, train
+from specguard_core.training.train import LanguageRun, Recipe
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -52,7 +53,7 @@ def _problems(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace) -> None:
     tokenizer = PreTrainedTokenizerFast.from_pretrained(options.tokenizer)
-    run = Run(Recipe(options.model, iterations=1), tokenizer)
+    run = LanguageRun(Recipe(options.model, iterations=1), tokenizer)
     run.resume(options.checkpoint)
     export(run.averaged_model(), tokenizer, options.out)
 
@@ -68,11 +69,8 @@ def _train(options: argparse.Namespace) -> None:
         practice=options.practice,
         seed=options.seed,
     )
-    run = Run(recipe, tokenizer)
-    checkpoint = options.out / "checkpoint.pt"
-    if checkpoint.exists():
-        run.resume(checkpoint)
-    train(run, checkpoint, save_every=options.save_every, log=lambda line: print(line, flush=True))
+    run = LanguageRun(recipe, tokenizer)
+    resumed_and_trained(run, options.out / "checkpoint.pt", save_every=options.save_every)
 
 
 def _evaluate(options: argparse.Namespace) -> None:

@@ -13,6 +13,9 @@ from specguard_core.equations import equations
 
 _BOXED = re.compile(r"\\boxed\{\s*([^{}]*?)\s*\}")
 
+_SAID = re.compile(r"\\boxed|\d")
+_PLAIN_EQUATION = re.compile(r"(\d+) ([-+*/]) (\d+) = (\d+)")
+
 StepLabel = Literal["right", "arithmetic", "set-up"]
 
 
@@ -37,3 +40,33 @@ def label_of(gold_step: str, step: str) -> StepLabel:
 
 def _left_sides(step: str) -> list[str]:
     return sorted(equation.partition("=")[0] for equation in equations(step).elements())
+
+
+def first_difference(gold_step: str, step: str) -> int:
+    """Where in the text of a wrong step its numbers first leave the gold ones: a character's index.
+
+    Its last character before the delimiter where no number does, or where it says none.
+    """
+    stated = _SAID.search(step)
+    last = len(step.rstrip()) - 1
+    if stated is None:
+        return last
+    given = step[stated.start() :]
+    agreed = max(_agreed(way, given) for way in _ways_to_say(gold_step))
+    return min(stated.start() + agreed, last)
+
+
+def _ways_to_say(gold_step: str) -> list[str]:
+    """What follows a step's words: its equation, operands either way round, or the boxed answer."""
+    match = _PLAIN_EQUATION.search(gold_step)
+    if match is None:
+        start = _SAID.search(gold_step)
+        return [gold_step[start.start() :].rstrip(".")] if start else [""]
+    left, operator, right, result = match.groups()
+    ways = [f"{left} {operator} {right} = {result}"]
+    return [*ways, f"{right} {operator} {left} = {result}"] if operator in "+*" else ways
+
+
+def _agreed(way: str, given: str) -> int:
+    pairs = enumerate(zip(way, given, strict=False))
+    return next((i for i, (one, other) in pairs if one != other), min(len(way), len(given)))

@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import (
+    GenerationConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    LlamaForTokenClassification,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 
 from specguard_core.training.tokenizer import CONTEXT_LENGTH
 
@@ -57,9 +64,7 @@ def build_model(role: Role, tokenizer: PreTrainedTokenizerFast, seed: int = 0) -
 
 
 def export(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Writes config, fp16 weights and tokenizer; the old folder stands until the new is whole."""
-    fresh = folder.with_name(folder.name + ".new")
-    shutil.rmtree(fresh, ignore_errors=True)
+    """Writes config, fp16 weights and tokenizer of a language model."""
     half = LlamaForCausalLM(model.config)
     half.load_state_dict(model.state_dict())
     half.generation_config = GenerationConfig(
@@ -68,7 +73,23 @@ def export(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: 
         pad_token_id=tokenizer.pad_token_id,
         do_sample=False,
     )
-    half.half().save_pretrained(fresh)
+    write_folder(half.half(), tokenizer, folder)
+
+
+def export_reward(
+    model: LlamaForTokenClassification, tokenizer: PreTrainedTokenizerFast, folder: Path
+) -> None:
+    """Writes config, fp16 weights and tokenizer of a reward model."""
+    half = LlamaForTokenClassification(model.config)
+    half.load_state_dict(model.state_dict())
+    write_folder(half.half(), tokenizer, folder)
+
+
+def write_folder(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """The old folder stands until the new one is whole."""
+    fresh = folder.with_name(folder.name + ".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    model.save_pretrained(fresh)
     (fresh / "model.safetensors").chmod(0o644)
     tokenizer.save_pretrained(fresh)
     old = folder.with_name(folder.name + ".old")

@@ -14,20 +14,12 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from specguard_core.training.loop import resumed_and_trained
+from specguard_core.training.models import export_reward
 from specguard_core.training.problems import read_rows
-from specguard_core.training.reward import (
-    RewardRecipe,
-    RewardRun,
-    evaluate_reward,
-    export_reward,
-    train_reward,
-)
-from specguard_core.training.reward_data import (
-    drafted,
-    load_examples,
-    save_examples,
-    spoilt_ones,
-)
+from specguard_core.training.reward import RewardRecipe, RewardRun
+from specguard_core.training.reward_data import drafted, held_out, load_drafted, save_drafted
+from specguard_core.training.reward_score import THRESHOLD, evaluate_reward
 
 
 def add_commands(commands: Any) -> None:
@@ -40,9 +32,10 @@ def add_commands(commands: Any) -> None:
     run.add_argument("--run", type=Path, required=True, help="checkpoint folder, taken up again")
     run.add_argument("--out", type=Path, required=True)
     run.add_argument("--iterations", type=int, required=True)
-    run.add_argument("--drafted", type=int, default=2000, help="solutions of the draft")
-    run.add_argument("--spoilt", type=int, default=2000, help="gold solutions with a spoilt step")
-    run.add_argument("--rate", type=float, default=2e-3)
+    run.add_argument("--drafted", type=int, default=18000, help="solutions of the draft")
+    run.add_argument("--batch", type=int, default=16)
+    run.add_argument("--rate", type=float, default=4e-4)
+    run.add_argument("--save-every", type=int, default=100)
     run.set_defaults(handler=train)
 
     test = commands.add_parser("reward-evaluate", help="ROC AUC on held-out steps of a draft")
@@ -54,30 +47,28 @@ def add_commands(commands: Any) -> None:
 
 
 def train(options: argparse.Namespace) -> None:
-    examples_path = options.run / "drafted.jsonl"
-    if not examples_path.exists():
+    path = options.run / "drafted.jsonl"
+    if not path.exists():
         draft, tokenizer = _model(options.draft)
-        save_examples(drafted(draft, tokenizer, options.drafted), examples_path)
-    examples = [*load_examples(examples_path), *spoilt_ones(options.spoilt)]
+        save_drafted(drafted(draft, tokenizer, options.drafted), path)
     body, tokenizer = _model(options.body)
-    recipe = RewardRecipe(iterations=options.iterations, learning_rate=options.rate)
-    run = RewardRun(recipe, body, tokenizer, examples)
-    checkpoint = options.run / "checkpoint.pt"
-    if checkpoint.exists():
-        run.resume(checkpoint)
-    train_reward(run, checkpoint, log=lambda line: print(line, flush=True))
-    export_reward(run.whole_model(), tokenizer, options.out)
+    recipe = RewardRecipe(
+        iterations=options.iterations, learning_rate=options.rate, batch_size=options.batch
+    )
+    run = RewardRun(recipe, body, tokenizer, load_drafted(path))
+    resumed_and_trained(run, options.run / "checkpoint.pt", save_every=options.save_every)
+    export_reward(run.averaged_model(), tokenizer, options.out)
 
 
 def evaluate(options: argparse.Namespace) -> None:
     draft, tokenizer = _model(options.draft)
     model = LlamaForTokenClassification.from_pretrained(options.model, dtype=torch.float32)
     rows = islice(read_rows(options.problems), options.limit)
-    result = evaluate_reward(model.eval(), draft, tokenizer, rows)
+    result = evaluate_reward(model.eval(), tokenizer, held_out(draft, tokenizer, rows))
     print(
         f"AUC {result.auc:.3f} on {result.n_draws} draws, {result.n_wrong} of them wrong; reward"
-        f" >= 0.7: {result.accepted[0]:.1%} of the right ones, {result.accepted[1]:.1%} of the"
-        " wrong ones"
+        f" >= {THRESHOLD}: {result.accepted[0]:.1%} of the right ones, {result.accepted[1]:.1%} of"
+        " the wrong ones"
     )
 
 
