@@ -6,6 +6,7 @@ accuracy   greedy answers of draft and target alone
 signals    k draws after each gold prefix; a step is right when its numbers are the gold step's,
            whatever its wording. Every draw is judged as if it had been the chosen one; only steps
            with an equation count, because the answer's sentence is hardly ever wrong
+corrected  grounding less what the pair's calibration expects at each token's place in the step
 stratified ROC AUC over pairs of equal length in tokens only: what is left when length says nothing
 runs       whole problems under each preset
 
@@ -33,15 +34,22 @@ from specguard_core.decoder.states import AwaitingCommit, AwaitingDraft, Awaitin
 from specguard_core.equations import equations
 from specguard_core.events import Committed
 from specguard_core.lm import Models
-from specguard_core.metrics import accept_rate, kept_tokens, roc_auc, wilson_interval
+from specguard_core.metrics import (
+    accept_rate,
+    kept_tokens,
+    rank_correlation,
+    roc_auc,
+    wilson_interval,
+)
 from specguard_core.presets import PresetName, changed
+from specguard_core.readings import expectation, measure, scales_of
 from specguard_core.results import result_of
 from specguard_core.selection import reselect
 from specguard_core.text import join_pieces
 from specguard_core.training.labels import step_is_right
 from specguard_core.training.problems import STEP_DELIMITER, read_rows
 from specguard_core.types import Candidate, Cost, Outcome, Selection, Step, TokenSignal
-from specguard_core.verification import measure, scales_of, verify
+from specguard_core.verification import verify
 
 PRESETS: tuple[PresetName, ...] = get_args(PresetName)
 OTHER_TOKENS: tuple[SignalTokens, ...] = ("numeric", "equation", "setup")
@@ -115,12 +123,14 @@ def _judged_at(
         assert judged.verdict is not None
         read = judged.candidates
         values: dict[str, float] = {n: r.raw for n, r in judged.verdict.readings.items()}
-        for tokens in OTHER_TOKENS:
-            other = replace(trace.config, signal_tokens=tokens)
+        for words, other in _other_ways(trace.config):
             for name in READING_NAMES:
-                measured = measure(name, read[place], other, trace.pieces)
+                usual = expectation(name, other, trace.calibration)
+                if usual is None and other.grounding_correction == "position":
+                    continue
+                measured = measure(name, read[place], other, trace.pieces, usual)
                 if measured is not None:
-                    values[f"{name}, {tokens}"] = measured[0]
+                    values[f"{name}, {words}"] = measured[0]
         for preset_name, rule in rules.items():
             selection = replace(selections[preset_name], chosen=place)
             verdict = verify(read, selection, rule, scales=scales_of(trace), pieces=trace.pieces)
@@ -129,6 +139,16 @@ def _judged_at(
         chosen_by = frozenset(name for name in PRESETS if selections[name].chosen == place)
         for _ in candidate.draws:
             yield Judged(right, len(candidate.tokens), chosen_by, values)
+
+
+def _other_ways(config: DecodeConfig) -> Iterator[tuple[str, DecodeConfig]]:
+    """Other ways to take a minimum, in words, as a column of the table of signals has them."""
+    for tokens in OTHER_TOKENS:
+        yield tokens, replace(config, signal_tokens=tokens)
+    corrected = replace(config, grounding_correction="position")
+    yield "corrected", corrected
+    for tokens in OTHER_TOKENS:
+        yield f"{tokens}, corrected", replace(corrected, signal_tokens=tokens)
 
 
 def _selected(
@@ -173,7 +193,8 @@ def _after(state: AwaitingDraft, models: Models, gold: str) -> AwaitingDraft:
 
 
 def signal_report(judged: Sequence[Judged]) -> dict[str, Any]:
-    """AUC of every signal and score, pooled and within equal length, beside length alone.
+    """AUC of every signal and score, pooled and within equal length, beside length alone; and how
+    far each follows the length of the step.
 
     `draws` counts every draw; `chosen` only the medoids, which are what a run judges (a preset's
     by its own selection, the signals by the default preset's).
@@ -192,6 +213,7 @@ def signal_report(judged: Sequence[Judged]) -> dict[str, Any]:
                 "right": sum(labels) / len(labels),
                 "pooled": roc_auc(labels, values),
                 "equal length": roc_auc(labels, values, lengths),
+                "with length": rank_correlation(values, lengths),
             }
         report[group] = aucs
     return report
@@ -248,11 +270,11 @@ def _show(title: str, figures: dict[str, Any]) -> None:
 
 def _show_signals(report: dict[str, Any]) -> None:
     for group, figures in report.items():
-        print(f"{group:28}  steps   right  AUC pooled  within equal length")
+        print(f"{group:40}  steps   right  AUC pooled  within equal length  rho with length")
         for name, row in figures.items():
             print(
-                f"  {name:26} {row['steps']:6}  {row['right']:6.3f}  {_short(row['pooled']):>10}"
-                f"  {_short(row['equal length']):>19}"
+                f"  {name:38} {row['steps']:6}  {row['right']:6.3f}  {_short(row['pooled']):>10}"
+                f"  {_short(row['equal length']):>19}  {_short(row['with length']):>15}"
             )
 
 

@@ -8,7 +8,6 @@ that would have caught it.
 import argparse
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 from specguard_core import bundled, decode, load_models, preset, save_trace, start
 from specguard_core.calibration import default_calibration
@@ -18,7 +17,6 @@ from specguard_core.presets import changed
 from specguard_core.problem_files import read_problems
 from specguard_core.text import join_pieces
 from specguard_core.trace_io import evidence_path, save_evidence
-from specguard_core.types import ModelInfo
 
 EXAMPLE = bundled.ASSETS / "traces" / "example.json"
 
@@ -59,19 +57,10 @@ def main() -> int:
         text = join_pieces(step.output.token_ids, trace.pieces).strip()
         print(f"{step.outcome.source:7} {score:6} {text}")
     EXAMPLE.parent.mkdir(parents=True, exist_ok=True)
-    shipped = replace(trace, draft=_from_root(trace.draft), target=_from_root(trace.target))
-    save_trace(shipped, EXAMPLE)
+    save_trace(trace, EXAMPLE)
     save_evidence(evidence, evidence_path(EXAMPLE))
     print(f"gold {trace.gold}; wrote {EXAMPLE.name} and {evidence_path(EXAMPLE).name}")
     return 0
-
-
-def _from_root(info: ModelInfo | None) -> ModelInfo | None:
-    """The model with its folder named from the project's root, not from this machine's."""
-    if info is None:
-        return None
-    folder = Path(info.source).relative_to(bundled.ASSETS.parent)
-    return replace(info, source=folder.as_posix())
 
 
 if __name__ == "__main__":

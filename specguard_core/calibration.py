@@ -2,6 +2,8 @@
 
 measured   on the medoid of k draft draws after the target's own steps: the contexts are good ones
            and depend on no threshold, so that a calibration is not about itself
+place      index of a token in its step; neighbouring places share a mean of grounding where few
+           steps are that long
 rule       a draft's folder may hold `calibration.json`; it is used where its pair is the one loaded
 """
 
@@ -26,12 +28,15 @@ from specguard_core.events import (
 )
 from specguard_core.lm import Models, OnToken, ShouldStop
 from specguard_core.problem_files import FileProblem
+from specguard_core.readings import CORRECTABLE, SIGNALS, counted_values
 from specguard_core.trace_io import load_calibration
-from specguard_core.types import Bounds, Calibration, CalibrationTable, Step, Trace
-from specguard_core.verification import SIGNALS, measure
+from specguard_core.types import Bounds, Calibration, CalibrationTable, Expected, Step, Trace
 
 LOW_PERCENTILE, HIGH_PERCENTILE = 5, 95
 MIN_STEPS = 20
+MIN_TOKENS_AT_PLACE = 50
+Values = Mapping[int, float]
+"""A signal of one step: its value by the place of each counted token."""
 
 
 def calibrate(
@@ -43,13 +48,14 @@ def calibrate(
     on_token: OnToken | None = None,
     should_stop: ShouldStop | None = None,
 ) -> Calibration:
-    """The 5th and 95th percentile of every reading the pair can give; equal for equal seeds.
+    """The 5th and 95th percentile of every reading the pair can give, and what grounding is usual
+    at each place in a step; equal for equal seeds.
 
     Readings over all tokens and over tokens with a digit are told apart, at no further cost.
 
     Args:
-        config: the knobs to measure under; its weights, threshold, normalisation and signal_tokens
-            play no part.
+        config: the knobs to measure under; its weights, threshold, normalisation, signal_tokens
+            and grounding_correction play no part.
         on_problem: told how many problems are done.
 
     Raises:
@@ -60,10 +66,11 @@ def calibrate(
         strategy="specguard",
         weights=_measurable(models),
         normalisation="fixed",
+        grounding_correction="none",
         threshold=1.01,
     )
     ways = tuple(replace(config, signal_tokens=tokens) for tokens in get_args(SignalTokens))
-    raws: dict[DecodeConfig, dict[ReadingName, list[float]]] = {
+    measured: dict[DecodeConfig, dict[ReadingName, list[Values]]] = {
         way: {name: [] for name, _ in config.weights} for way in ways
     }
     for done, problem in enumerate(problems, start=1):
@@ -71,37 +78,65 @@ def calibrate(
         for event in decode(state, models, on_token=on_token, should_stop=should_stop):
             match event:
                 case Committed(step=step, trace=trace):
-                    _collect(raws, step, trace)
+                    _collect(measured, step, trace)
                 case Proposed() | Selected() | Verified() | BlockCommitted() | ChainsMoved():
                     pass
         if on_problem is not None:
             on_problem(done)
-    n_steps = min(len(values) for way in raws.values() for values in way.values())
+    n_steps = min(len(steps) for way in measured.values() for steps in way.values())
     if n_steps < MIN_STEPS:
         raise ConfigError(
             f"expected at least {MIN_STEPS} steps to take percentiles of, got {n_steps}: "
             "give more problems"
         )
-    tables = tuple(
-        CalibrationTable(
-            _settings(models, way), {name: _bounds(values) for name, values in found.items()}
-        )
-        for way, found in raws.items()
-    )
+    tables = tuple(_table(_settings(models, way), found) for way, found in measured.items())
     return Calibration(pair_name(models), len(problems), n_steps, tables)
 
 
 def _collect(
-    raws: Mapping[DecodeConfig, dict[ReadingName, list[float]]], step: Step, trace: Trace
+    measured: Mapping[DecodeConfig, dict[ReadingName, list[Values]]], step: Step, trace: Trace
 ) -> None:
-    """Add the judged candidate's raw readings, one way of measuring after the other."""
+    """Add the judged candidate's counted values, one way of counting after the other."""
     if step.chosen is None:
         return
-    for way, found in raws.items():
-        for name, values in found.items():
-            raw = measure(name, step.chosen, way, trace.pieces)
-            if raw is not None:
-                values.append(raw[0])
+    for way, found in measured.items():
+        for name, steps in found.items():
+            values = counted_values(name, step.chosen, way, trace.pieces)
+            if values:
+                steps.append(values)
+
+
+def _table(
+    settings: Mapping[str, object], found: Mapping[ReadingName, list[Values]]
+) -> CalibrationTable:
+    least = {name: [min(step.values()) for step in steps] for name, steps in found.items()}
+    return CalibrationTable(
+        settings,
+        {name: _bounds(values) for name, values in least.items()},
+        {name: expected_of(steps) for name, steps in found.items() if name in CORRECTABLE},
+    )
+
+
+def expected_of(steps: Sequence[Values]) -> Expected:
+    """The mean of grounding by place, and the percentiles of the least that is left without it.
+
+    A run of places is as short as MIN_TOKENS_AT_PLACE allows; what is left over joins the last.
+    """
+    by_place: dict[int, list[float]] = {}
+    for step in steps:
+        for place, value in step.items():
+            by_place.setdefault(place, []).append(value)
+    runs: dict[int, list[float]] = {}
+    start, run = 0, list[float]()
+    for place in sorted(by_place):
+        run += by_place[place]
+        if len(run) >= MIN_TOKENS_AT_PLACE:
+            runs[start], start, run = run, place + 1, []
+    runs.setdefault(max(runs, default=0), []).extend(run)
+    means = tuple(float(np.mean(values)) for values in runs.values())
+    usual = Expected(tuple(runs), means, Bounds(0.0, 0.0))
+    left = [min(value - usual.at(place) for place, value in step.items()) for step in steps]
+    return replace(usual, bounds=_bounds(left))
 
 
 def pair_name(models: Models) -> str:

@@ -28,6 +28,7 @@ ReadingName = Literal[SignalName, "grade", "reward"]
 SelectionMethod = Literal["lexical", "numeric", "hidden", "sentence-transformers"]
 Normalisation = Literal["calibrated", "fixed", "candidates"]
 SignalTokens = Literal["all", "numeric", "equation", "setup"]
+GroundingCorrection = Literal["none", "position"]
 EasdBounds = Literal["calibrated", "fixed"]
 GradeMethod = Literal["digit", "expected", "logprob"]
 Weights = tuple[tuple[ReadingName, float], ...]
@@ -112,6 +113,15 @@ class DecodeConfig:
             "these and the first",
         ),
     ] = "all"
+    grounding_correction: Annotated[
+        GroundingCorrection,
+        Knob(
+            None,
+            None,
+            "judge",
+            "position: grounding less what the calibration expects at each token's place in a step",
+        ),
+    ] = "none"
     include_boundary_token: Annotated[
         bool, Knob(None, None, "rerun", "whether the token that ends a step counts in a minimum")
     ] = False

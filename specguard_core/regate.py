@@ -12,15 +12,10 @@ from specguard_core.config import KNOBS, DecodeConfig
 from specguard_core.decoder.signals import attribution_of
 from specguard_core.errors import ConfigError, NotMeasured
 from specguard_core.evidence import Evidence, context_before
+from specguard_core.readings import ROLLOUT_KNOBS, scales_of
 from specguard_core.selection import reselect
 from specguard_core.types import Candidate, Selection, Step, Trace, Verdict
-from specguard_core.verification import (
-    ROLLOUT_KNOBS,
-    grade_verdict,
-    reward_verdict,
-    scales_of,
-    verify,
-)
+from specguard_core.verification import grade_verdict, reward_verdict, verify
 
 
 @dataclass(frozen=True, slots=True)

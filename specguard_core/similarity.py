@@ -49,12 +49,12 @@ def lexical_similarity(draws: Draws) -> FloatArray:
         for gram in counted:
             frequency[gram] += draw_count
     n_draws = sum(draws.counts)
-    column = {gram: index for index, gram in enumerate(sorted(frequency))}
-    weighted = np.zeros((len(grams), len(column)))
-    for row, counted in zip(weighted, grams, strict=True):
-        for gram, count in counted.items():
-            row[column[gram]] = count * (math.log((1 + n_draws) / (1 + frequency[gram])) + 1)
-    return _similarity(_cosine(weighted))
+    idf = [
+        (gram, math.log((1 + n_draws) / (1 + n_with)) + 1)
+        for gram, n_with in sorted(frequency.items())
+    ]
+    weighted = [[counted.get(gram, 0) * weight for gram, weight in idf] for counted in grams]
+    return _similarity(_cosine(np.array(weighted).reshape(len(grams), len(idf))))
 
 
 def numeric_similarity(draws: Draws) -> FloatArray:
@@ -63,9 +63,9 @@ def numeric_similarity(draws: Draws) -> FloatArray:
     without = [index for index, counted in enumerate(found) if not counted]
     alike = np.zeros((len(found), len(found)))
     for i, left in enumerate(found):
-        for j, right in enumerate(found):
+        for j, right in enumerate(found[: i + 1]):
             union = (left | right).total()
-            alike[i, j] = (left & right).total() / union if union else 0.0
+            alike[i, j] = alike[j, i] = (left & right).total() / union if union else 0.0
     if len(without) > 1:
         pairs = np.ix_(without, without)
         alike[pairs] = lexical_similarity(draws)[pairs]

@@ -25,6 +25,7 @@ from specguard_core.costs import RoleCost as RoleCost
 from specguard_core.pair import Bounds as Bounds
 from specguard_core.pair import Calibration as Calibration
 from specguard_core.pair import CalibrationTable as CalibrationTable
+from specguard_core.pair import Expected as Expected
 from specguard_core.pair import ModelInfo as ModelInfo
 from specguard_core.text import join_pieces
 from specguard_core.votes import Vote
@@ -138,6 +139,8 @@ class Reading:
     """One signal of a step: `normalised = clip((raw - low) / (high - low), 0, 1)`.
 
     raw            nats for log-probabilities, a share in [0, 1] for the others; higher is better
+    expected       the share expected at the weakest token's place, where raw is what it had less
+                   that, in [-1, 1]; None: not corrected
     low, high      the bounds used, equal where all candidates were; None for a share
     basis          where the bounds came from; a `share` is its own normalised value
     weakest_token  index into the candidate's tokens of the token that decided; None for a share
@@ -150,6 +153,7 @@ class Reading:
     low: float | None = None
     high: float | None = None
     weakest_token: int | None = None
+    expected: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,50 +346,3 @@ class Trace:
         """Tokens in each context segment of a step: the prompt's segments, then earlier steps."""
         prompt = tuple(len(segment.token_ids) for segment in self.prompt_segments)
         return prompt + tuple(len(unit.token_ids) for unit in self.units[:step_index])
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """One line of a session: a trace, and where it left its parent (None: the first)."""
-
-    name: str
-    trace: Trace
-    parent: str | None = None
-    forked_at: int | None = None
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Breakpoint:
-    """Where a run should pause; `value` is the number or pattern the kind needs."""
-
-    kind: str
-    value: float | str | None = None
-    enabled: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A person's remark on a step of a branch."""
-
-    branch: str
-    step_index: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """What Save writes: every branch with its trace, the breakpoints and the notes."""
-
-    branches: tuple[Branch, ...]
-    current: str
-    breakpoints: tuple[Breakpoint, ...] = ()
-    notes: tuple[Note, ...] = ()
-
-    def __post_init__(self) -> None:
-        names = [branch.name for branch in self.branches]
-        if len(set(names)) != len(names) or self.current not in names:
-            raise ValueError(f"expected distinct branches and {self.current!r} among them")
-        for branch in self.branches:
-            if branch.parent is not None and branch.parent not in names:
-                raise ValueError(f"expected a parent among the branches, got {branch.parent!r}")

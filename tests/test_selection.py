@@ -316,6 +316,7 @@ class TruncatingEncoder:
         return vectors
 
 
+@pytest.mark.case(15)
 def test_long_steps_equal_in_their_first_256_tokens_are_not_called_identical():
     start = [f"w{i % 7}" for i in range(256)]
     first = " ".join(start + [f"apples{i % 5}" for i in range(344)])
