@@ -6,11 +6,14 @@ only to slow it down. Child processes inherit it.
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+from specguard_core import bundled
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -33,6 +36,7 @@ settings.register_profile("everywhere", deadline=None, print_blob=True)
 settings.register_profile("ci", settings.get_profile("everywhere"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "everywhere")
 
+IN_CI = bool(os.environ.get("CI")) or os.environ.get("REQUIRE_BROWSER") == "1"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER_ARGUMENTS = (
     "--no-sandbox",
@@ -48,8 +52,28 @@ BROWSER_ARGUMENTS = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks whatever drives a browser, so that `-m "not browser"` leaves it out."""
     for item in items:
-        if "browser_path" in getattr(item, "fixturenames", ()):
+        fixtures = getattr(item, "fixturenames", ())
+        if "browser_path" in fixtures:
             item.add_marker("browser")
+        if "address" in fixtures:
+            item.add_marker(pytest.mark.bundled(bundled.DRAFT, bundled.TARGET))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Looks for the weights that a test says it needs, before any fixture loads them."""
+    for mark in item.iter_markers("bundled"):
+        require_folders(mark.args, in_ci=IN_CI)
+
+
+def require_folders(folders: Sequence[Path], *, in_ci: bool) -> None:
+    """Weights that ship are in the tree: in CI their absence is a fault, elsewhere a skip."""
+    missing = [folder.name for folder in folders if not (folder / "config.json").is_file()]
+    if missing:
+        reason = f"expected {', '.join(missing)} in assets/models: fetch the whole repository"
+        if in_ci:
+            pytest.fail(reason)
+        pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")

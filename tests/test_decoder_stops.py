@@ -39,6 +39,7 @@ def prompt_length(config=None):
 # Steps
 
 
+@pytest.mark.case(21)
 @pytest.mark.parametrize("knobs", STRATEGIES)
 def test_a_problem_of_eight_steps_yields_eight_steps(knobs):
     trace = run(reciting(*EIGHT), configured(**knobs))
@@ -46,6 +47,7 @@ def test_a_problem_of_eight_steps_yields_eight_steps(knobs):
     assert (trace.finish.reason, trace.finish.answer) == ("eos", "8")
 
 
+@pytest.mark.case(18)
 @pytest.mark.parametrize("knobs", STRATEGIES)
 @pytest.mark.parametrize(
     "texts",
@@ -68,6 +70,7 @@ def test_a_step_may_be_ended_by_another_delimiter():
     assert [step.output.stop for step in trace.units] == ["delimiter", "eos"]
 
 
+@pytest.mark.case(18)
 def test_a_draw_that_stops_early_leaves_the_others_going():
     script = {"": [s for t in ("1.\n\n", "12.\n\n", "123.\n\n") for s in recited(t)[""]]}
     trace = run(pair(script), configured(n_candidates=3, max_steps=1, threshold=0.0))
@@ -143,6 +146,7 @@ def test_max_new_tokens_is_met_exactly(knobs, limit):
     assert trace.units[-1].output.stop in ("step_limit", "delimiter")
 
 
+@pytest.mark.case(19)
 @pytest.mark.parametrize("knobs", STRATEGIES)
 @pytest.mark.parametrize("room", range(1, 30, 4))
 def test_the_context_is_filled_to_its_limit_and_never_past_it(knobs, room):

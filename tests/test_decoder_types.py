@@ -4,15 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from specguard_core.sessions import Branch, Session
 from specguard_core.types import (
-    Branch,
     Candidate,
     Cost,
     Finish,
     Heatmap,
     Outcome,
     RoleCost,
-    Session,
     Step,
     TokenSignal,
     Verdict,

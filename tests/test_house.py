@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from specguard_core.bundled import DRAFT, TARGET
+from tests.conftest import require_folders
+
 ROOT = Path(__file__).parent.parent
 HEAVY = ("torch", "transformers", "gradio", "plotly", "networkx")
 CODE = sorted(
@@ -84,6 +87,12 @@ def test_a_module_has_at_most_400_lines_and_says_what_it_is(path):
     assert ast.get_docstring(ast.parse(text))
 
 
+def test_tests_and_scripts_of_the_page_have_at_most_400_lines():
+    others = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "viz_app" / "static").glob("*.js")]
+    lengths = {path.name: len(path.read_text("utf-8").splitlines()) for path in others}
+    assert {name: length for name, length in lengths.items() if length > 400} == {}
+
+
 def test_the_readme_shows_the_commands_that_exist():
     text = README.read_text("utf-8")
     for command in (
@@ -132,6 +141,13 @@ def test_the_readme_flags_of_the_page_are_understood():
     assert len(commands) >= 2
     for command in commands:
         assert app.parser().parse_args(command[2:])
+
+
+def test_missing_weights_are_a_fault_in_ci_and_a_skip_elsewhere(tmp_path):
+    require_folders([DRAFT, TARGET], in_ci=True)
+    for in_ci, outcome in ((True, pytest.fail.Exception), (False, pytest.skip.Exception)):
+        with pytest.raises(outcome, match="expected abacus-none in assets/models"):
+            require_folders([DRAFT, tmp_path / "abacus-none"], in_ci=in_ci)
 
 
 def test_scripts_for_people_and_ci_can_be_run():

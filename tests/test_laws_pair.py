@@ -4,11 +4,10 @@ import json
 import threading
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 
 import pytest
 
-from specguard_core import trace_io
+from specguard_core import bundled, trace_io
 from specguard_core.decoder.step import (
     Finished,
     advance,
@@ -24,27 +23,22 @@ from specguard_core.presets import preset
 from specguard_core.regate import regate
 from tests.builders import configured, states_of, trace_from
 
-ASSETS = Path(__file__).parent.parent / "assets"
-MODELS = ASSETS / "models"
 PROBLEM = (
     "Tom has 5 pens. He buys 4 more pens. Then he doubles his pens. How many pens does Tom have?"
 )
 
-pytestmark = pytest.mark.skipif(
-    not (MODELS / "abacus-target" / "model.safetensors").is_file(),
-    reason="the bundled pair is not in assets/models: train it, or fetch it with the repository",
-)
+pytestmark = pytest.mark.bundled(bundled.DRAFT, bundled.TARGET)
 
 
 @pytest.fixture(scope="module")
 def models():
     from specguard_core.backends.hf import load_models
 
-    return load_models(MODELS / "abacus-draft", MODELS / "abacus-target", device="cpu")
+    return load_models(bundled.DRAFT, bundled.TARGET, device="cpu")
 
 
 def problems(count):
-    with (ASSETS / "problems" / "abacus-test.jsonl").open(encoding="utf-8") as lines:
+    with bundled.PROBLEMS.open(encoding="utf-8") as lines:
         return [json.loads(line)["question"] for line in islice(lines, count)]
 
 
@@ -91,7 +85,7 @@ def test_a_freshly_loaded_pair_gives_the_same_trace(models):
     from specguard_core.backends.hf import load_models
 
     decoded(models, MIXED, problems(1)[0])
-    fresh = load_models(MODELS / "abacus-draft", MODELS / "abacus-target", device="cpu")
+    fresh = load_models(bundled.DRAFT, bundled.TARGET, device="cpu")
     assert decoded(fresh, MIXED) == decoded(models, MIXED)
 
 
@@ -217,6 +211,7 @@ def test_stopping_anywhere_leaves_the_run_as_if_it_had_never_been_stopped(models
         assert (stopped, state.trace) == (1, whole)
 
 
+@pytest.mark.case(23)
 def test_two_runs_in_two_threads_stay_apart(models):
     questions = problems(2)
     alone = [decoded(models, MIXED, question) for question in questions]
@@ -233,6 +228,7 @@ def test_two_runs_in_two_threads_stay_apart(models):
     assert together == alone
 
 
+@pytest.mark.case(19)
 def test_the_context_limit_is_met_in_the_middle_of_a_step_and_never_passed(models):
     n_prompt = len(start(PROBLEM, models, configured()).trace.prompt_ids)
     for threshold in (0.0, 1.01):

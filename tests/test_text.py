@@ -91,6 +91,7 @@ def as_bytes(text):
     return [bytes([byte]) for byte in text.encode()]
 
 
+@pytest.mark.case(25)
 @given(st.text(max_size=8), st.lists(st.integers(0, 32), max_size=8))
 def test_groups_cover_every_token_once_and_show_the_text(text, cuts):
     data = text.encode("utf-8")
@@ -108,6 +109,7 @@ def test_any_bytes_can_be_shown(pieces):
     assert sum(stop - start for start, stop, _ in groups) == len(pieces)
 
 
+@pytest.mark.case(25)
 @pytest.mark.parametrize(
     "character",
     [
@@ -132,6 +134,7 @@ def test_the_bytes_of_one_character_are_shown_as_that_character(character):
     assert [shown for _, _, shown in groups_of(*pieces)] == ["a", character, "b"]
 
 
+@pytest.mark.case(25)
 def test_neighbours_stay_apart():
     assert [g[2] for g in groups_of(*as_bytes("漢字"))] == ["漢", "字"]
     assert [g[2] for g in groups_of(*as_bytes("שלום"))] == list("שלום")
@@ -139,6 +142,7 @@ def test_neighbours_stay_apart():
     assert [g[2] for g in groups_of(b"so", b" it", b" is")] == ["so", " it", " is"]
 
 
+@pytest.mark.case(25)
 def test_partial_bytes_are_grouped_and_shown_once():
     smile = "😀".encode()
     assert groups_of(b"a", smile[:2], smile[2:], b"b") == [(0, 1, "a"), (1, 3, "😀"), (3, 4, "b")]
