@@ -7,7 +7,7 @@ same work, and each times itself, so that what a side needs beforehand does not 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,9 +24,13 @@ from benchmarks.subjects import (
     sample,
 )
 from specguard_core import DecodeConfig, decode, start
-from specguard_core.backends.attention import Member
+from specguard_core.backends.attention import Member, passing
 from specguard_core.backends.cache import WorkingCache
-from specguard_core.lm import ReadRequest
+from specguard_core.backends.loading import cache_argument
+from specguard_core.evaluation import run_together
+from specguard_core.lm import Models, ReadRequest
+from specguard_core.problem_files import FileProblem
+from specguard_core.results import ProblemResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,29 +93,43 @@ def candidates(subject: Subject, plan: Plan, clock: Clock) -> Result:
         raw.set_attn_implementation(own)
         return took
 
-    @torch.inference_mode()
-    def passes() -> None:
+    def begun() -> tuple[torch.Tensor, Member]:
+        engine.store.clear()
         path, _, _ = engine.read_prefix(engine.chunks(subject.prefix), None)
         room = len(subject.prefix) + plan.tokens
-        member = Member(WorkingCache(N_DRAWS, path, room), None)
         row = engine.ids([[subject.prefix[0]]] * N_DRAWS)
+        return row, Member(WorkingCache(N_DRAWS, path, room), None)
+
+    @torch.inference_mode()
+    def model_passes() -> None:
+        row, member = begun()
+        options = {cache_argument(raw): member.cache, "use_cache": True, "logits_to_keep": 1}
+        with passing([member]):
+            for _ in range(plan.tokens):
+                raw(input_ids=row, **options)
+
+    @torch.inference_mode()
+    def engine_passes() -> None:
+        row, member = begun()
         for _ in range(plan.tokens):
             engine.forward(row, [member])
 
-    def floor() -> float:
-        engine.store.clear()
-        return seconds_of(passes, clock)
+    def of(passes: Callable[[], None]) -> Callable[[], float]:
+        return lambda: seconds_of(passes, clock)
 
-    rounds = in_turn(
-        {"engine": ours, "generate": stock, "floor": floor}, plan.rounds, warmups=plan.warmups
-    )
+    sides = {"engine": ours, "generate": stock}
+    floors = {"floor": of(model_passes)}
+    # Nothing is played of a large model: both would be the same.
+    if subject.bundled:
+        floors["own floor"] = of(engine_passes)
+    rounds = in_turn(sides | floors, plan.rounds, warmups=plan.warmups)
     return _result(
         "candidates",
         subject,
         rounds,
         ("engine", "generate"),
         0.60,
-        beside={"floor / generate": rounds.ratio("floor", "generate").value},
+        beside={f"{name} / generate": rounds.ratio(name, "generate").value for name in floors},
         note=f"{N_DRAWS} x {plan.tokens} tokens after {plan.prefix}, prefix read each time",
     )
 
@@ -132,12 +150,15 @@ def capture(subject: Subject, plan: Plan, clock: Clock) -> Result:
 
 
 def overhead(subject: Subject, plan: Plan, clock: Clock) -> Result:
-    """Whole decodes; every model's forward is timed inside them."""
+    """Whole decodes; every forward pass is timed inside them, be it played or the model's own."""
     config = DecodeConfig()
     if not subject.bundled:
         config = replace(config, threshold=0.0, max_step_tokens=plan.tokens, max_steps=1)
-    loops, rests = [], []
-    for number in range(-plan.warmups, plan.rounds):
+    # Nothing is played of a large model: both would be the same.
+    ways = {"": nullcontext, "own ": nothing_played} if subject.bundled else {"": nullcontext}
+    seconds: dict[str, list[float]] = {}
+
+    def decoded(number: int) -> tuple[float, float]:
         with forwards_timed(subject, clock) as forwards:
             began = clock()
             for place in range(plan.problems if subject.bundled else 1):
@@ -151,17 +172,36 @@ def overhead(subject: Subject, plan: Plan, clock: Clock) -> Result:
                 for _ in decode(state, subject.models):
                     pass
             loop = clock() - began
-        if number >= 0:
-            loops.append(loop)
-            rests.append(loop - sum(forwards))
-    rounds = Rounds({"all else": tuple(rests), "loop": tuple(loops)})
+        return loop - sum(forwards), loop
+
+    for number in range(-plan.warmups, plan.rounds):
+        for way, passes in ways.items():
+            with passes(subject.models):
+                rest, loop = decoded(number)
+            if number >= 0:
+                seconds.setdefault(f"{way}all else", []).append(rest)
+                seconds.setdefault(f"{way}loop", []).append(loop)
+    rounds = Rounds({side: tuple(values) for side, values in seconds.items()})
     goal = 0.15 if subject.bundled else 0.05
     asked_of = (
         f"{plan.problems} whole problems"
         if subject.bundled
         else f"whole steps of {plan.tokens} tokens"
     )
-    return _result("overhead", subject, rounds, ("all else", "loop"), goal, note=asked_of)
+    beside = (
+        {"by the model's own passes": rounds.ratio("own all else", "own loop").value}
+        if subject.bundled
+        else {}
+    )
+    return _result(
+        "overhead",
+        subject,
+        rounds,
+        ("all else", "loop"),
+        goal,
+        beside=beside,
+        note=asked_of,
+    )
 
 
 def reading(subject: Subject, plan: Plan, clock: Clock) -> Result:
@@ -181,10 +221,51 @@ def reading(subject: Subject, plan: Plan, clock: Clock) -> Result:
             clock,
         )
 
+    def write_unplayed() -> float:
+        with nothing_played(subject.endless):
+            return write()
+
     sample(target, prefix, 1, draws=1)
-    rounds = in_turn({"read": read, "write": write}, plan.rounds, warmups=plan.warmups)
+    sides = {"read": read, "write": write}
+    # Nothing is played of a large model: both would be the same.
+    if subject.bundled:
+        sides["own passes"] = write_unplayed
+    rounds = in_turn(sides, plan.rounds, warmups=plan.warmups)
+    beside = (
+        {"against writing by the model's own passes": rounds.ratio("read", "own passes").value}
+        if subject.bundled
+        else {}
+    )
     note = f"{plan.tokens} tokens after {plan.prefix}, prefix known, written greedily"
-    return _result("reading", subject, rounds, ("read", "write"), 0.06, note=note)
+    return _result("reading", subject, rounds, ("read", "write"), 0.06, beside=beside, note=note)
+
+
+def together(subject: Subject, plan: Plan, clock: Clock) -> Result:
+    """The same problems four at a time, as `eval --batch-size 4` does them, and one by one."""
+    problems = [
+        FileProblem(str(place), question, "0")
+        for place, question in enumerate(subject.problems[: plan.problems])
+    ]
+    config, calibration = DecodeConfig(), subject.calibration
+    if not subject.bundled:
+        config = replace(config, threshold=0.0, max_step_tokens=plan.tokens, max_steps=1)
+    answers: dict[int, list[str | None]] = {}
+
+    def side(size: int) -> Callable[[], float]:
+        def run() -> None:
+            found: list[ProblemResult] = []
+            for first in range(0, len(problems), size):
+                group = problems[first : first + size]
+                found += run_together(group, subject.models, config, calibration)
+            answers[size] = [result.given for result in found]
+
+        return lambda: seconds_of(run, clock)
+
+    rounds = in_turn({"four": side(4), "one": side(1)}, plan.rounds, warmups=plan.warmups)
+    if answers[4] != answers[1]:
+        raise AssertionError("problems done together have the answers of one by one")
+    note = f"{len(problems)} whole problems, answers the same"
+    return _result("together", subject, rounds, ("four", "one"), 0.5, note=note)
 
 
 BENCHMARKS: dict[str, Callable[[Subject, Plan, Clock], Result]] = {
@@ -192,7 +273,21 @@ BENCHMARKS: dict[str, Callable[[Subject, Plan, Clock], Result]] = {
     "capture": capture,
     "overhead": overhead,
     "reading": reading,
+    "together": together,
 }
+
+
+@contextmanager
+def nothing_played(models: Models) -> Iterator[None]:
+    """While open, every pass is the model's own forward."""
+    engines: list[Any] = [model._engine for model in (models.draft, models.target)]
+    for engine in engines:
+        engine._tape = lambda rows: None
+    try:
+        yield
+    finally:
+        for engine in engines:
+            del engine._tape
 
 
 @contextmanager
@@ -209,15 +304,14 @@ def forwards_timed(subject: Subject, clock: Clock) -> Iterator[list[float]]:
 
         return run
 
-    pair = (subject.models.draft, subject.models.target)
-    models = {id(raw): raw for raw in map(raw_model, pair)}.values()
-    for model in models:
-        model.forward = timed(model.forward)
+    engines: list[Any] = [subject.models.draft._engine, subject.models.target._engine]
+    for engine in engines:
+        engine._run, engine._played = timed(engine._run), timed(engine._played)
     try:
         yield seconds
     finally:
-        for model in models:
-            del model.forward
+        for engine in engines:
+            del engine._run, engine._played
 
 
 def _result(

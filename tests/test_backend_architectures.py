@@ -60,6 +60,7 @@ def test_recorded_numbers_are_those_of_a_whole_pass(models, name):
     assert [[t for t, _ in row] for row in draw.alternatives] == best.indices.tolist()
 
 
+@pytest.mark.case(1)
 @pytest.mark.parametrize("name", EXACT)
 def test_attention_recorded_while_sampling_is_eager_attention(models, name):
     prefix = some_ids(21, seed=3)
@@ -68,6 +69,7 @@ def test_attention_recorded_while_sampling_is_eager_attention(models, name):
     np.testing.assert_allclose(draw.attention, rows[-2:, len(prefix) :], atol=1e-5)
 
 
+@pytest.mark.case(2)
 @pytest.mark.parametrize("name", EXACT)
 def test_a_block_read_on_a_cache_is_a_whole_pass(models, name):
     prefix, step = some_ids(21, seed=4), some_ids(11, seed=5)
@@ -79,6 +81,7 @@ def test_a_block_read_on_a_cache_is_a_whole_pass(models, name):
     np.testing.assert_allclose(reading.attention, rows[:, len(prefix) :], atol=1e-5)
 
 
+@pytest.mark.case(1)
 @pytest.mark.parametrize("name", OWN_ATTENTION)
 def test_a_model_outside_the_attention_interface_gives_confidence_only(models, name):
     prefix, step = some_ids(21, seed=4), some_ids(11, seed=5)
@@ -102,6 +105,7 @@ def test_a_batch_from_a_shared_prefix_is_its_draws_one_by_one(models, name):
         np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-5)
 
 
+@pytest.mark.case(2, 3)
 @pytest.mark.parametrize("name", ALL)
 def test_four_problems_of_unequal_length_together_give_what_they_give_alone(models, name):
     prefixes = [some_ids(count, seed=count) for count in (3, 30, 12, 21)]
@@ -115,6 +119,7 @@ def test_four_problems_of_unequal_length_together_give_what_they_give_alone(mode
             np.testing.assert_allclose(batch.draws[0].attention, alone.attention, atol=1e-6)
 
 
+@pytest.mark.case(7)
 @pytest.mark.parametrize("name", ALL)
 def test_after_refusals_the_model_goes_on_as_if_they_had_never_been(models, name):
     prefix = some_ids(17, seed=8)
@@ -129,6 +134,7 @@ def test_after_refusals_the_model_goes_on_as_if_they_had_never_been(models, name
     np.testing.assert_array_equal(after.logprobs, fresh.logprobs)
 
 
+@pytest.mark.case(2)
 @pytest.mark.parametrize("name", EXACT)
 def test_recording_attention_changes_no_logit(models, name):
     prefix = some_ids(19, seed=9)
@@ -152,12 +158,14 @@ def test_keys_outside_a_sliding_window_get_no_attention(models, name):
         assert lowest_but_full[row, position - 7 : position + 1].all()
 
 
+@pytest.mark.case(8)
 def test_a_recurrent_model_is_refused_before_its_weights_are_read(tmp_path):
     tiny_config("mamba").save_pretrained(tmp_path)
     with pytest.raises(CacheError, match="running state in all its layers"):
         read_config(find(tmp_path))
 
 
+@pytest.mark.case(4)
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
 def test_half_precision_gives_finite_numbers(name):
     for dtype in (torch.bfloat16, torch.float16):

@@ -138,6 +138,7 @@ def test_greedy_ignores_the_seeds(model):
     np.testing.assert_array_equal(draws[0].sampling_logprobs, 0)
 
 
+@pytest.mark.case(18)
 def test_a_delimiter_inside_one_token_ends_the_step():
     model = tiny_model(eos=())
     a, end = token(model, "a"), token(model, ".\n\n")
@@ -145,6 +146,7 @@ def test_a_delimiter_inside_one_token_ends_the_step():
     assert (draw.token_ids, draw.stop) == ((a, a, end), "delimiter")
 
 
+@pytest.mark.case(18)
 def test_a_delimiter_split_over_two_tokens_ends_the_step():
     model = tiny_model(eos=())
     a, newline = token(model, "a"), token(model, "\n")
@@ -159,6 +161,7 @@ def test_a_delimiter_before_any_text_does_not_end_the_step():
     assert (draw.token_ids, draw.stop) == ((blank, a, blank), "delimiter")
 
 
+@pytest.mark.case(12)
 @pytest.mark.parametrize("end", [1, 2, 70])
 def test_every_end_of_sequence_id_ends_the_step(end):
     model = tiny_model(eos=(1, 2, 70))
@@ -187,6 +190,7 @@ def test_a_boundary_that_was_not_fed_has_no_row_and_a_limit_has_one():
     np.testing.assert_allclose(alone.attention.sum(-1), 1, atol=1e-5)
 
 
+@pytest.mark.case(18)
 def test_finished_draws_leave_and_change_nothing_for_the_others():
     model = tiny_model(eos=tuple(range(5, 50)))
     model._engine.row_multiple = 1
@@ -201,6 +205,7 @@ def test_finished_draws_leave_and_change_nothing_for_the_others():
         np.testing.assert_allclose(alone.hidden, draw.hidden, atol=1e-4)
 
 
+@pytest.mark.case(9)
 def test_a_padded_id_is_never_emitted():
     model = tiny_model(eos=())
     known = {token_id: name for token_id, name in model.vocabulary.tokens.items() if token_id < 280}
@@ -215,6 +220,7 @@ def test_a_padded_id_is_never_emitted():
         assert max(token_id for row in draw.alternatives for token_id, _ in row) < 280
 
 
+@pytest.mark.case(19)
 def test_nothing_is_written_past_the_context(model):
     length = model.info.context_length
     draw = batch(model, some_ids(length - 3), max_tokens=50).draws[0]
@@ -225,6 +231,7 @@ def test_nothing_is_written_past_the_context(model):
         batch(model, ())
 
 
+@pytest.mark.case(22)
 def test_a_stop_ends_the_call_within_one_token_and_the_next_call_is_whole():
     model, fresh = tiny_model(eos=()), tiny_model(eos=())
     written: list[int] = []
@@ -276,6 +283,7 @@ def test_reading_a_step_serves_the_next_one():
     assert batch(model, prefix + step, max_tokens=1).positions == 1
 
 
+@pytest.mark.case(20)
 def test_a_long_prompt_costs_memory_of_step_times_context_only(monkeypatch):
     transformer = tiny_transformer("llama")
     info = replace(prepare(transformer, Source("llama", "llama", {})), context_length=5000)

@@ -120,6 +120,7 @@ def test_code_that_comes_with_a_checkpoint_is_never_run(folder, tmp_path):
         hf.load_models(strange, None)
 
 
+@pytest.mark.case(16)
 def test_tokenizers_are_compared_before_weights_are_read(folder, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(folder, other)
@@ -138,6 +139,7 @@ def test_a_token_special_to_one_model_only_is_a_difference():
     assert difference == "token 268 ('an') is special in the target only"
 
 
+@pytest.mark.case(9)
 def test_a_vocabulary_padded_in_one_model_is_no_difference(folder, tmp_path):
     padded = tmp_path / "padded"
     model = tiny_transformer("llama")
@@ -152,6 +154,7 @@ def test_a_vocabulary_padded_in_one_model_is_no_difference(folder, tmp_path):
         assert max(draw.token_ids) < N_IDS
 
 
+@pytest.mark.case(12)
 def test_end_of_sequence_ids_come_from_every_place_that_names_them(tmp_path):
     path = tiny_folder(tmp_path / "llama")
     for name, value in (("config.json", 7), ("generation_config.json", [8, 9])):
@@ -161,6 +164,7 @@ def test_end_of_sequence_ids_come_from_every_place_that_names_them(tmp_path):
     assert hf.load_models(path, None).vocabulary.eos_token_ids == {1, 7, 8, 9}
 
 
+@pytest.mark.case(8)
 def test_a_recurrent_model_is_refused_by_its_description_too(tmp_path):
     tiny_config("mamba").save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)

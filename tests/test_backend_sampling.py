@@ -108,6 +108,7 @@ def test_top_k_keeps_only_the_k_likeliest():
     assert (one.token_ids, one.logprobs) == ([1], [0.0])
 
 
+@pytest.mark.case(17)
 @pytest.mark.parametrize("temperature", [0.0, 1e-30, 1e-4, 1.0])
 @pytest.mark.parametrize("top_p", [0.0, 1e-4, 1.0])
 def test_extreme_settings_on_half_precision_logits_stay_finite(temperature, top_p):

@@ -77,6 +77,7 @@ def test_a_prompt_has_the_templates_parts_and_one_segment_for_each_sentence(voca
     ]
 
 
+@pytest.mark.case(10)
 @pytest.mark.parametrize("adds_bos", [False, True])
 @pytest.mark.parametrize("chat", [False, True])
 @pytest.mark.parametrize("system", ["", "Be brief."])
@@ -90,6 +91,7 @@ def test_segments_together_are_the_prompt_with_exactly_one_bos(chat, adds_bos, s
     assert vocabulary.encode(text) == ids
 
 
+@pytest.mark.case(11)
 def test_a_model_without_a_chat_template_gets_the_plain_prompt():
     vocabulary = HfVocabulary(tiny_tokenizer(chat=False), {1})
     segments = vocabulary.prompt("How many?", "Be brief.")

@@ -1,6 +1,8 @@
 """Whole decodes of the pair that ships: equal traces whatever was asked of the models before."""
 
 import json
+import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +11,7 @@ from specguard_core.bundled import DRAFT, PROBLEMS, TARGET
 from specguard_core.config import DecodeConfig
 from specguard_core.decoder.step import Finished, State, advance, advance_many, start
 from specguard_core.lm import Models
+from specguard_core.trace_io import save_trace
 from specguard_core.types import Trace
 
 CONFIG = DecodeConfig(normalisation="fixed", threshold=0.6)
@@ -65,3 +68,29 @@ def test_problems_decoded_together_are_problems_decoded_one_by_one(models, quest
     for state, trace in zip(states, alone, strict=True):
         assert state.trace.text == trace.text
         assert state.trace.context_ids == trace.context_ids
+
+
+def test_a_trace_names_the_bundled_pair_by_its_place_in_the_project(models, questions):
+    trace = start(questions[0], models, CONFIG).trace
+    assert trace.draft.source == "assets/models/abacus-draft"
+    assert trace.target.source == "assets/models/abacus-target"
+
+
+def test_a_trace_tells_the_name_of_a_folder_and_not_where_it_lies(
+    tmp_path, monkeypatch, models, questions
+):
+    shutil.copytree(DRAFT, tmp_path / "home" / "mine")
+    monkeypatch.chdir(tmp_path)
+    for named in (tmp_path / "home" / "mine", "home/mine"):
+        loaded = load_models(named, TARGET)
+        assert loaded.draft.info.source == str(tmp_path / "home" / "mine")
+        trace = start(questions[0], loaded, CONFIG).trace
+        assert trace.draft.source == "mine"
+        save_trace(trace, tmp_path / "t.json")
+        assert "home" not in (tmp_path / "t.json").read_text("utf-8")
+
+
+@pytest.mark.parametrize("source", ["owner/name", "http://host:80/v1", "scripted"])
+def test_a_hub_id_and_an_address_are_recorded_as_they_are(models, source):
+    info = replace(models.draft.info, source=source)
+    assert info.recorded() == info

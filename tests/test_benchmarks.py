@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import engine
+from benchmarks import blocks, engine, strategies
 from benchmarks.pairing import Rounds, in_turn
 from benchmarks.speed import BENCHMARKS
 
@@ -34,7 +34,35 @@ def test_memory_is_measured_in_two_processes(capsys: pytest.CaptureFixture[str])
     assert report["machine"].keys() >= {"threads", "OMP_WAIT_POLICY", "load", "torch"}
 
 
-@pytest.mark.parametrize("name", ["engine", "pair_quality"])
+@pytest.mark.parametrize("only", ["bundled", "real", "alone"])
+def test_speculative_decoding_is_timed_against_others_on_the_same_tokens(
+    only: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert blocks.main(["--toy", "--rounds", "1", "--only", only]) == 0
+    figures = [line for line in capsys.readouterr().out.splitlines() if "goal <= 1: " in line]
+    assert len(figures) == 1
+
+
+def test_strategies_are_compared_part_by_part_and_the_files_stay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--part", "times", "--limit", "1", "--out", str(tmp_path / "found")]
+    assert strategies.main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "| specguard@best |" in out
+    assert strategies.main(arguments) == 0
+    assert capsys.readouterr().out == out
+    assert [file.name for file in (tmp_path / "found").iterdir()] == ["times.json"]
+
+
+def test_every_row_of_every_part_is_a_variant_with_one_way_of_the_target_to_sample() -> None:
+    for part in strategies.PARTS:
+        configs = strategies.configs_of(part).values()
+        assert len({(c.target_temperature, c.target_top_p, c.target_top_k) for c in configs}) == 1
+        assert any(config.strategy == "target_only" for config in configs)
+
+
+@pytest.mark.parametrize("name", ["engine", "pair_quality", "strategies", "blocks"])
 def test_a_benchmark_runs_as_its_first_lines_say(name: str, tmp_path: Path) -> None:
     script = ROOT / "benchmarks" / f"{name}.py"
     done = subprocess.run(

@@ -4,6 +4,8 @@ query     [rows, heads, q, head_dim]; keys and values [rows, kv_heads, k, head_d
           multiple of kv_heads (grouped-query attention)
 packed    with one query token, the heads of a group become the query length: no key is repeated
 member    rows of a batch that share one prefix; a shared pass has several, each with its own cache
+apart     a pass of one token per row that leaves the members' caches to attention: it adds the new
+          keys and values itself. So several members share a pass, and so a pass can be recorded
 record    queries (or finished weights) of the last layers, kept while a model runs
 rows      head-mean attention weights in fp32, one row per recorded query, over the keys up to it
 
@@ -13,7 +15,7 @@ on scaled_dot_product_attention, and EAGER, for models whose own implementation 
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -21,6 +23,7 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import handle_torch_function, has_torch_function_unary
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -74,17 +77,33 @@ class Member:
     record: Record | None
 
 
-_members: ContextVar[Sequence[Member]] = ContextVar("specguard_members", default=())
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    members: Sequence[Member] = ()
+    apart: bool = False
+
+
+_NO_PASS = _Pass()
+_pass: ContextVar[_Pass] = ContextVar("specguard_pass", default=_NO_PASS)
+
+
+def passing(members: Sequence[Member]) -> AbstractContextManager[None]:
+    """While open, this thread's forward passes are of these members, in the order of the rows."""
+    return _open(_Pass(members))
+
+
+def passing_apart(members: Sequence[Member]) -> AbstractContextManager[None]:
+    """As `passing`, of one token per row, the model's own cache being a PassThrough."""
+    return _open(_Pass(members, apart=True))
 
 
 @contextmanager
-def passing(members: Sequence[Member]) -> Iterator[None]:
-    """While open, this thread's forward passes are of these members, in the order of the rows."""
-    token = _members.set(members)
+def _open(now: _Pass) -> Iterator[None]:
+    token = _pass.set(now)
     try:
         yield
     finally:
-        _members.reset(token)
+        _pass.reset(token)
 
 
 def packed_attention(
@@ -97,22 +116,52 @@ def packed_attention(
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """transformers' attention call; returns [rows, q, heads, head_dim]."""
-    members = _members.get()
-    if len(members) < 2:
-        mask = cast(Tensor | None, attention_mask)
-        for member in members:
-            _keep(member.record, module, query, mask, scaling)
-        return _attend(module, query, key, value, mask, scaling, kwargs), None
+    now = _pass.get()
+    if now.apart:
+        return attend_apart(module, query, key, value, attention_mask, scaling, **kwargs), None
+    mask = cast(Tensor | None, attention_mask)
+    for member in now.members:
+        _keep(member.record, module, query, mask, scaling)
+    return _attend(module, query, key, value, mask, scaling, kwargs), None
+
+
+def attend_apart(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | list[Tensor | None] | None,
+    scaling: float | None,
+    **kwargs: Any,
+) -> Tensor:
+    """[rows, 1, heads, head_dim]: each member's rows on its own cache, which takes the new keys in.
+
+    Rows beyond the members' only fill the batch: they get what the first row gets.
+
+    To a recorder one function like those of torch: what it does inside differs from pass to pass.
+    """
+    if has_torch_function_unary(query):
+        given = (module, query, key, value, attention_mask, scaling)
+        attended: Tensor = handle_torch_function(attend_apart, (query,), *given, **kwargs)
+        return attended
     layer_index = cast(int, module.layer_idx)
     outputs, first = [], 0
-    for number, member in enumerate(members):
-        own = query[first : first + member.cache.rows]
-        keys, values = member.cache.layer(layer_index).held
-        mask = attention_mask[number] if isinstance(attention_mask, list) else None
+    for number, member in enumerate(_pass.get().members):
+        rows = member.cache.rows
+        part = slice(first, first + rows)
+        own, keys, values = query[part], key[part], value[part]
+        keys, values = member.cache.layer(layer_index).update(keys, values)
+        if isinstance(attention_mask, list):
+            mask = attention_mask[number]
+        else:
+            mask = None if attention_mask is None else attention_mask[part]
         _keep(member.record, module, own, mask, scaling)
         outputs.append(_attend(module, own, keys, values, mask, scaling, kwargs))
-        first += member.cache.rows
-    return torch.cat(outputs), None
+        first += rows
+    filling = len(query) - first
+    if filling:
+        outputs.append(outputs[0][:1].expand(filling, -1, -1, -1))
+    return torch.cat(outputs) if len(outputs) > 1 else outputs[0]
 
 
 def _attend(
@@ -154,7 +203,7 @@ def packed_mask(
 ) -> Tensor | list[Tensor | None] | None:
     """The mask of scaled_dot_product_attention; in a shared pass one for each member."""
     stock = ALL_MASK_ATTENTION_FUNCTIONS["sdpa"]
-    members = _members.get()
+    members = _pass.get().members
     if len(members) < 2:
         return cast(
             Tensor | None,
@@ -182,7 +231,7 @@ def eager_attention(
     own = vars(sys.modules[type(module).__module__])["eager_attention_forward"]
     output, weights = own(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
     layer_index = cast(int, module.layer_idx)
-    for member in _members.get():
+    for member in _pass.get().members:
         if member.record is not None and layer_index >= member.record.first_layer:
             member.record.of(layer_index).weights.append(weights.float().mean(dim=1))
     return output, weights
@@ -208,7 +257,7 @@ def recorded_rows(layer: LayerRecord, keys: Tensor, n_before: int) -> Tensor:
     length = n_before + m
     keys = keys[:, :, :length].float()
     kv_heads = keys.shape[1]
-    hidden = ~_allowed(layer, n_before, length, keys.device)
+    first, hidden = _hidden(layer, n_before, length, keys.device)
     grouped = query.view(rows, kv_heads, heads // kv_heads, m, size).float() * layer.scaling
     block = max(1, _BLOCK_ELEMENTS // (rows * heads * length))
     parts = []
@@ -216,17 +265,20 @@ def recorded_rows(layer: LayerRecord, keys: Tensor, n_before: int) -> Tensor:
         part = grouped[:, :, :, start : start + block]
         flat = part.reshape(rows, kv_heads, -1, size)
         scores = torch.matmul(flat, keys.transpose(2, 3)).view(rows, heads, -1, length)
-        scores.masked_fill_(hidden[:, :, start : start + block], float("-inf"))
+        scores[..., first:].masked_fill_(hidden[:, :, start : start + block], float("-inf"))
         parts.append(scores.softmax(dim=-1).mean(dim=1))
     return torch.cat(parts, dim=1)
 
 
-def _allowed(layer: LayerRecord, n_before: int, length: int, device: torch.device) -> Tensor:
-    """[rows or 1, 1, m, length] true where a key may be seen."""
+def _hidden(
+    layer: LayerRecord, n_before: int, length: int, device: torch.device
+) -> tuple[int, Tensor]:
+    """The first key that may be hidden from a query, and from there on
+    [rows or 1, 1, m, up to length] true where one is."""
     positions = torch.arange(n_before, length, device=device)
-    causal = (torch.arange(length, device=device) <= positions[:, None])[None, None]
     if all(mask is None for mask in layer.masks):
-        return causal
+        return n_before, (positions > positions[:, None])[None, None]
+    causal = (torch.arange(length, device=device) <= positions[:, None])[None, None]
     rows = max(mask.shape[0] for mask in layer.masks if mask is not None)
     allowed = causal.repeat(rows, 1, 1, 1)
     start = 0
@@ -236,7 +288,7 @@ def _allowed(layer: LayerRecord, n_before: int, length: int, device: torch.devic
             seen = min(length, mask.shape[3])
             allowed[:, :, start:stop, :seen] &= mask[..., :seen]
         start = stop
-    return allowed
+    return 0, ~allowed
 
 
 def _laid_out(weights: Sequence[Tensor], n_before: int) -> Tensor:

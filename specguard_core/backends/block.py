@@ -100,6 +100,9 @@ class Lines:
         cache = WorkingCache(1, path, len(prefix) + _ROOM_TOKENS)
         return Line(prefix, cache, path[-1].last_logits, passes, positions)
 
+    def clear(self) -> None:
+        self._lines = []
+
     def give_back(self, line: Line) -> None:
         self._lines = [*self._lines[-MAX_LINES + 1 :], line]
 

@@ -35,9 +35,10 @@ def split_chunks(
 ) -> list[TokenIds]:
     """The chunks of a prefix: one ends after a blank line, or at `limit` tokens."""
     chunks: list[TokenIds] = []
+    breaks = {token: text for token in set(token_ids) if b"\n" in (text := piece(token))}
     start, after_break = 0, False
     for position, token_id in enumerate(token_ids, 1):
-        text = piece(token_id)
+        text = breaks.get(token_id, b"")
         ends = b"\n\n" in text or (after_break and text.startswith(b"\n"))
         after_break = text.endswith(b"\n")
         if ends or position - start == limit:
@@ -80,9 +81,8 @@ class BufferLayer(DynamicLayer):
 
     def fill(self, rows: int, states: Sequence[tuple[Tensor, Tensor]]) -> None:
         """Lay chunks end to end, the same in each of `rows` rows."""
-        for keys, values in states:
-            wide = (rows, -1, -1, -1)
-            self.update(keys.expand(wide), values.expand(wide))
+        keys, values = (torch.cat(parts, dim=2) for parts in zip(*states, strict=True))
+        self.update(keys.expand(rows, -1, -1, -1), values.expand(rows, -1, -1, -1))
 
     def get_seq_length(self) -> int:
         return self._length
@@ -154,15 +154,13 @@ class WorkingCache(Cache):
         return found
 
 
-class SharedPass(Cache):
-    """Several working caches behind one forward pass: each takes its own rows of the batch.
+class PassThrough(Cache):
+    """Stands for caches that attention fills and reads itself, see attention.py: of several
+    members in one pass, or of one whose pass is recorded. `length`: the most that one holds."""
 
-    Attention reads the members' caches itself, see attention.py.
-    """
-
-    def __init__(self, members: Sequence[WorkingCache]) -> None:
+    def __init__(self, length: int) -> None:
         super().__init__(layers=[])
-        self.members = members
+        self._length = length
 
     def update(
         self,
@@ -172,15 +170,13 @@ class SharedPass(Cache):
         *args: object,
         **kwargs: object,
     ) -> tuple[Tensor, Tensor]:
-        first = 0
-        for member in self.members:
-            part = slice(first, first + member.rows)
-            member.layer(layer_idx).update(key_states[part], value_states[part])
-            first += member.rows
         return key_states, value_states
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        return max(member.get_seq_length(layer_idx) for member in self.members)
+        return self._length
+
+    def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
+        return self._length + query_length, 0
 
 
 @dataclass(slots=True, eq=False)

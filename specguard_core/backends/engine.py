@@ -2,10 +2,12 @@
 
 prefix        all tokens before the next one
 shared pass   rows with prefixes of unequal length in one forward pass, where the model allows it
+tape          a pass of one token per row, recorded once for each number of rows, see tape.py
 rows          sequences in one forward pass
 row multiple  rows are filled up to a multiple of this with copies: in fp32 on a CPU, a matrix
               product of 4, 8, ... rows gives each row the same bits, one of 1 to 3 does not, so a
-              draw is the same whatever is written beside it
+              draw is the same whatever is written beside it. Attention, which treats each row by
+              itself, leaves copies out: a model whose attention is its own gets none
 real ids      ids the tokenizer knows; a vocabulary padded beyond them never shows
 """
 
@@ -17,17 +19,25 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from transformers.cache_utils import Cache
 
-from specguard_core.backends.attention import Member, Record, passing, recorded_rows
+from specguard_core.backends.attention import (
+    Member,
+    Record,
+    passing,
+    passing_apart,
+    recorded_rows,
+)
 from specguard_core.backends.cache import (
     Chunk,
+    PassThrough,
     PrefixStore,
-    SharedPass,
     WorkingCache,
     split_chunks,
 )
-from specguard_core.backends.loading import cache_argument, can_share_passes
+from specguard_core.backends.loading import RUN_ERRORS, cache_argument, can_share_passes
 from specguard_core.backends.sources import SMALL_MODEL_PARAMETERS
+from specguard_core.backends.tape import Tape, UnfitError, record, same_operations
 from specguard_core.errors import Cancelled, ModelError
 from specguard_core.lm import Floats, ShouldStop, TokenIds
 from specguard_core.types import ModelInfo
@@ -54,7 +64,6 @@ class Engine:
         self.piece = piece
         self.store = PrefixStore(max_cache_bytes)
         self.device = model.get_input_embeddings().weight.device
-        self.row_multiple = _row_multiple(info, model.get_input_embeddings().weight)
         self.n_ids = min(max(real_ids) + 1, info.vocabulary_size)
         known = set(real_ids)
         missing = [token_id for token_id in range(self.n_ids) if token_id not in known]
@@ -66,6 +75,15 @@ class Engine:
         if head is not None:
             head.register_forward_pre_hook(self._see_hidden)
         self.shares_passes = can_share_passes(model)
+        self.row_multiple = 1
+        if self.shares_passes:
+            self.row_multiple = _row_multiple(info, model.get_input_embeddings().weight)
+        # In a large model Python is a small part of a pass, and recording takes four passes. A
+        # module that a library moves about does more than its operations.
+        small = info.device == "cpu" and info.n_parameters <= SMALL_MODEL_PARAMETERS
+        moved = any(hasattr(module, "_hf_hook") for module in model.modules())
+        self._can_be_recorded = small and self.shares_passes and not moved
+        self._tapes: dict[int, Tape] = {}
 
     @property
     def captures(self) -> bool:
@@ -83,20 +101,23 @@ class Engine:
     ) -> Tensor:
         """Logits [rows, q, n_ids] after each token, over the real ids; q = 1 is after the last.
 
-        token_ids   [rows, q], the members' rows one after the other; q = 1 where there are several
+        token_ids   [rows, q], the members' rows one after the other; q = 1 where there are several.
+                    There may be more rows, that fill the batch: of those nothing comes back
         """
-        options: dict[str, Any] = {"use_cache": True}
-        if len(members) == 1:
-            options[self._cache_name] = members[0].cache
+        rows, count = token_ids.shape
+        if count > 1 or not self.shares_passes:
+            with passing(members):
+                logits = self._run(token_ids, members[0].cache, all_logits=all_logits)
         else:
-            caches = [member.cache for member in members]
-            options[self._cache_name] = SharedPass(caches)
-            places = [cache.get_seq_length() for cache in caches for _ in range(cache.rows)]
-            options["position_ids"] = self.ids([places]).T
-        if self._keeps_logits and not all_logits:
-            options["logits_to_keep"] = 1
-        with passing(members):
-            logits: Tensor = self.model(input_ids=token_ids, **options).logits
+            places = self._places(members, rows)
+            tape = self._tape(rows)
+            with passing_apart(members):
+                if tape is None:
+                    longest = max(member.cache.get_seq_length() for member in members)
+                    logits = self._run(token_ids, PassThrough(longest), position_ids=places)
+                else:
+                    logits = self._played(tape, token_ids, places)
+            logits = logits[: sum(member.cache.rows for member in members)]
         if not all_logits and logits.shape[1] > 1:
             logits = logits[:, -1:]
         if logits.shape[2] > self.n_ids:
@@ -105,7 +126,80 @@ class Engine:
             logits = logits.index_fill(-1, self._missing, _MISSING_LOGIT)
         return logits
 
-    def ids(self, rows: Sequence[Sequence[int]]) -> Tensor:
+    def _run(
+        self,
+        token_ids: Tensor,
+        cache: Cache,
+        *,
+        all_logits: bool = False,
+        position_ids: Tensor | None = None,
+    ) -> Tensor:
+        """[rows, q, vocabulary], or of the last position only, by the model's own forward."""
+        options: dict[str, Any] = {self._cache_name: cache}
+        if position_ids is not None:
+            options["position_ids"] = position_ids
+        if self._keeps_logits and not all_logits:
+            options["logits_to_keep"] = 1
+        logits: Tensor = self.model(input_ids=token_ids, use_cache=True, **options).logits
+        return logits
+
+    def _played(self, tape: Tape, token_ids: Tensor, places: Tensor) -> Tensor:
+        """As `_run`, by the tape."""
+        logits, self._hidden = tape.play(token_ids, places)
+        return logits
+
+    def _places(self, members: Sequence[Member], rows: int) -> Tensor:
+        """[rows, 1] the position of each row's next token."""
+        caches = [member.cache for member in members]
+        first = caches[0].get_seq_length()
+        if len(caches) == 1:
+            return torch.full((rows, 1), first, device=self.device)
+        lengths = [cache.get_seq_length() for cache in caches for _ in range(cache.rows)]
+        return self.ids(lengths + [first] * (rows - len(lengths)))[:, None]
+
+    def _tape(self, rows: int) -> Tape | None:
+        """The pass of so many rows, or None where it cannot be recorded."""
+        if self._can_be_recorded and rows not in self._tapes:
+            try:
+                self._tapes[rows] = self._recorded(rows)
+            except (UnfitError, *RUN_ERRORS):
+                self._can_be_recorded = False
+        return self._tapes.get(rows)
+
+    def _recorded(self, rows: int) -> Tape:
+        """
+        Raises:
+            UnfitError: a position, or what a tensor holds, decides what is done.
+        """
+        first, last = (
+            self._recorded_at(place, first_id, rows)
+            for place, first_id in ((0, 0), (self.info.context_length - 1, self.n_ids // 2))
+        )
+        if not same_operations(first, last):
+            raise UnfitError("a pass does something else at another position")
+        return first
+
+    def _recorded_at(self, place: int, first_id: int, rows: int) -> Tape:
+        """The pass at one position, on an empty cache that says it is longer."""
+
+        def run(token_ids: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+            logits = self._run(token_ids, PassThrough(place), position_ids=places)
+            if self._hidden is None:
+                raise UnfitError("the model does not use its output embeddings")
+            return logits, self._hidden
+
+        ids = (torch.arange(rows, device=self.device)[:, None] + first_id) % self.n_ids
+        inputs = (ids, torch.full_like(ids, place))
+        weights = [*self.model.parameters(), *self.model.buffers()]
+        with passing_apart([Member(WorkingCache(rows, [], 1), None)]):
+            tape, outputs = record(run, inputs, weights)
+        with passing_apart([Member(WorkingCache(rows, [], 1), None)]):
+            played = tape.play(*inputs)
+        if not all(map(torch.equal, played, outputs)):
+            raise UnfitError("a pass that is played gives other numbers")
+        return tape
+
+    def ids(self, rows: Sequence[int] | Sequence[Sequence[int]]) -> Tensor:
         return torch.tensor(rows, dtype=torch.long, device=self.device)
 
     def chunks(self, token_ids: TokenIds) -> list[TokenIds]:

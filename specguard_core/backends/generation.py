@@ -2,7 +2,8 @@
 
 writer     one request's share of the work
 draw       one of the steps being written, with its own random numbers
-row        a draw's place in the batch; finished draws leave it
+row        a place in the batch; finished draws leave it
+shared     a row of several draws: as long as they are the same, they are computed once
 fed        tokens of a draw that went through the model: positions that were queries
 """
 
@@ -51,13 +52,9 @@ class _Line:
     hidden: Floats | None = None
 
     @property
-    def done(self) -> bool:
-        return self.stop is not None
-
-    @property
     def waits(self) -> bool:
         """Whether its last token must go through the model."""
-        return not self.done or (self.feeds_last and self.fed < len(self.token_ids))
+        return self.stop is None or (self.feeds_last and self.fed < len(self.token_ids))
 
 
 def sample(
@@ -87,7 +84,7 @@ def _groups(engine: Engine, requests: Sequence[SampleRequest]) -> list[list[Samp
     groups: list[list[SampleRequest]] = []
     n_rows = 0
     for request in requests:
-        rows = engine.filled(len(request.seeds))
+        rows = len(request.seeds)
         if not groups or not engine.shares_passes or n_rows + rows > _MOST_ROWS:
             groups.append([])
             n_rows = 0
@@ -117,9 +114,11 @@ def _write(
         active = [writer for writer in active if writer.waiting]
         if active:
             for writer in active:
-                writer.leave()
-            latest = [[token_id] for writer in active for token_id in writer.latest]
-            logits = engine.forward(engine.ids(latest), [writer.member for writer in active])
+                writer.arrange()
+            latest = [token_id for writer in active for token_id in writer.latest]
+            latest += latest[:1] * (engine.filled(len(latest)) - len(latest))
+            ids = engine.ids(latest)[:, None]
+            logits = engine.forward(ids, [writer.member for writer in active])
             first = 0
             for writer in active:
                 first = writer.fed(logits, first)
@@ -145,7 +144,10 @@ class _Writer:
         seeds = request.seeds if request.temperature > 0 else request.seeds[:1]
         delimiter = request.delimiter.encode()
         self.lines = [_Line(random.Random(seed), StepWatch(delimiter)) for seed in seeds]
-        self.rows = list(range(len(self.lines)))
+        # Rows are shared where that makes the batch smaller.
+        self.shares = engine.filled(1) < engine.filled(len(self.lines))
+        self.draws = list(range(len(self.lines)))
+        self.rows = [0] * len(self.lines) if self.shares else self.draws
         self.hidden: list[Tensor] = []
         self.ledger = Ledger(request.n_alternatives)
 
@@ -162,27 +164,31 @@ class _Writer:
         path, self.passes, self.positions = self.engine.read_prefix(chunks, should_stop)
         room = n + min(self.room, _ROOM_TOKENS)
         self.member = Member(
-            WorkingCache(self.engine.filled(len(self.lines)), path, room),
+            WorkingCache(1 + self.rows[-1], path, room),
             self.engine.new_record(self.request.n_capture_layers),
         )
         self.logits = path[-1].last_logits.float()[None].expand(len(self.lines), -1)
 
     @property
     def waiting(self) -> bool:
-        return any(self.lines[draw].waits for draw in self.rows)
+        return any(self.lines[draw].waits for draw in self.draws)
 
     @property
     def latest(self) -> list[int]:
-        """The latest token of each row, copies that fill the batch included."""
-        tokens = [self.lines[draw].token_ids[-1] for draw in self.rows]
-        return tokens + [tokens[0]] * (self.member.cache.rows - len(tokens))
+        """The latest token of each row."""
+        tokens: dict[int, int] = {}
+        for draw, row in zip(self.draws, self.rows, strict=True):
+            line = self.lines[draw]
+            if row not in tokens or line.waits:
+                tokens[row] = line.token_ids[-1]
+        return [tokens[row] for row in range(self.member.cache.rows)]
 
     def take(self) -> None:
         """The next token of each unfinished draw."""
-        lines = [self.lines[draw] for draw in self.rows]
-        if all(line.done for line in lines):
+        lines = [self.lines[draw] for draw in self.draws]
+        if all(line.stop for line in lines):
             return
-        uniforms = [0.0 if line.done else line.random.random() for line in lines]
+        uniforms = [0.0 if line.stop else line.random.random() for line in lines]
         picked = pick(
             self.logits,
             uniforms,
@@ -190,42 +196,59 @@ class _Writer:
             top_p=self.request.top_p,
             top_k=self.request.top_k,
         )
-        owners = [-1 if line.done else draw for draw, line in zip(self.rows, lines, strict=True)]
+        owners = [-1 if line.stop else draw for draw, line in zip(self.draws, lines, strict=True)]
         self.ledger.add(self.logits, picked, owners)
         for line, token_id, logprob in zip(lines, picked.token_ids, picked.logprobs, strict=True):
-            if not line.done:
+            if not line.stop:
                 self._append(line, token_id, logprob)
 
-    def leave(self) -> None:
-        """Drop finished draws from the batch, as far as that makes it smaller."""
-        staying = [row for row, draw in enumerate(self.rows) if self.lines[draw].waits]
-        filled = self.engine.filled(len(staying))
-        if filled == self.member.cache.rows:
+    def arrange(self) -> None:
+        """Part the rows of draws that went apart, and drop finished draws where that makes the
+        batch much smaller: the others' states are copied for it."""
+        staying: list[int] = []
+        branches: dict[tuple[int, int], int] = {}
+        sources: list[int] = []
+        rows: list[int] = []
+        for draw, row in zip(self.draws, self.rows, strict=True):
+            if self.lines[draw].waits:
+                branch = (row, self.lines[draw].token_ids[-1] if self.shares else draw)
+                if branch not in branches:
+                    branches[branch] = len(sources)
+                    sources.append(row)
+                staying.append(draw)
+                rows.append(branches[branch])
+        n_rows = self.member.cache.rows
+        fewer = self.engine.filled(len(sources)) < self.engine.filled(n_rows)
+        halved = 2 * len(sources) <= n_rows
+        if not fewer and not halved and len(set(sources)) == len(sources):
             return
-        self._settle([draw for draw in self.rows if not self.lines[draw].waits])
-        kept = staying + [staying[0]] * (filled - len(staying))
-        index = self.engine.ids([kept])[0]
+        self._settle([draw for draw in self.draws if not self.lines[draw].waits])
+        index = self.engine.ids(sources)
         self.member.cache.select(index)
         if self.member.record is not None:
             self.member.record.select(index)
-        self.hidden = [states[staying] for states in self.hidden]
-        self.rows = [self.rows[row] for row in staying]
+        self.hidden = [states[sources] for states in self.hidden]
+        self.draws, self.rows = staying, rows
 
     def fed(self, logits: Tensor, first: int) -> int:
         """The latest tokens went through the model, in rows from `first` on; the row after."""
-        self.logits = logits[first : first + len(self.rows), 0].float()
+        after = first + self.member.cache.rows
+        own = logits[first:after, 0].float()
+        self.logits = own if len(self.draws) == len(own) else own[self.rows]
         if self.request.want_hidden:
-            self.hidden.append(self.engine.hidden[first : first + len(self.rows)])
+            self.hidden.append(self.engine.hidden[first:after])
         self.passes += 1
-        for draw in self.rows:
+        read = set()
+        for draw, row in zip(self.draws, self.rows, strict=True):
             if self.lines[draw].waits:
-                self.positions += 1
                 self.lines[draw].fed += 1
-        return first + self.member.cache.rows
+                read.add(row)
+        self.positions += len(read)
+        return after
 
     def finish(self) -> DrawBatch:
         start = time.perf_counter()
-        self._settle(self.rows)
+        self._settle(self.draws)
         recorded = self.ledger.finish()
         draws = tuple(self._draw(index, recorded) for index in range(len(self.lines)))
         if self.request.temperature == 0:
@@ -242,7 +265,7 @@ class _Writer:
             line.stop = "delimiter"
         elif len(line.token_ids) == self.room:
             line.stop = "limit"
-        if line.done:
+        if line.stop is not None:
             alone = len(line.token_ids) == 1
             line.feeds_last = line.stop == "limit" or alone or self.request.feed_boundary
 
@@ -254,7 +277,7 @@ class _Writer:
         if record is not None and record.layers:
             rows = self.engine.rows(record, self.member.cache, n)
         for draw in draws:
-            line, row = self.lines[draw], self.rows.index(draw)
+            line, row = self.lines[draw], self.rows[self.draws.index(draw)]
             m = len(line.token_ids)
             if rows is not None:
                 line.attention = np.zeros((len(rows), m, n + m), np.float32)

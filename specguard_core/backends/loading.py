@@ -17,8 +17,14 @@ from transformers import AutoModelForCausalLM, GgufConfig
 from transformers.utils import logging
 
 from specguard_core.backends import attention
-from specguard_core.backends.attention import Member, Record, passing, recorded_rows
-from specguard_core.backends.cache import SharedPass, WorkingCache
+from specguard_core.backends.attention import (
+    Member,
+    Record,
+    passing,
+    passing_apart,
+    recorded_rows,
+)
+from specguard_core.backends.cache import PassThrough, WorkingCache
 from specguard_core.backends.sources import (
     Source,
     context_length,
@@ -32,7 +38,7 @@ _PROBE_TOKENS = 20
 _PROBE_BLOCK = 11
 _PROBE_ROWS = 2
 # What a model may raise that was not made for the way the engine runs it.
-_RUN_ERRORS = (RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError)
+RUN_ERRORS = (RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError)
 # Largest difference of logits that counts as rounding, as a share of their spread.
 _TOLERANCE = {torch.float32: 2e-3, torch.bfloat16: 0.25, torch.float16: 0.1}
 
@@ -88,7 +94,7 @@ def prepare(model: Any, source: Source) -> ModelInfo:
         model.set_attn_implementation(own)
     try:
         problem = _probe_cache(model, reference)
-    except _RUN_ERRORS as error:
+    except RUN_ERRORS as error:
         problem = f"does not run on an ordinary cache ({error})"
     if problem is not None:
         raise CacheError(
@@ -121,13 +127,13 @@ def can_share_passes(model: Any) -> bool:
             output = model(input_ids=part, use_cache=True, **{name: member.cache})
         alone.append(output.logits[0])
     members = [begun(count) for count in lengths]
-    shared = SharedPass([member.cache for member in members])
+    shared = PassThrough(max(lengths))
     latest = torch.cat([ids[:, count : count + 1] for count in lengths])
     places = torch.tensor(lengths, device=ids.device)[:, None]
     try:
-        with passing(members):
+        with passing_apart(members):
             output = model(input_ids=latest, position_ids=places, use_cache=True, **{name: shared})
-    except _RUN_ERRORS:
+    except RUN_ERRORS:
         return False
     return _alike(output.logits, torch.stack(alone).float())
 
@@ -170,7 +176,7 @@ def _probe_capture(model: Any, reference: Tensor, info: ModelInfo) -> str | None
     record = Record(first_layer=0)
     try:
         problem = _probe_cache(model, reference, record)
-    except _RUN_ERRORS as error:
+    except RUN_ERRORS as error:
         return f"{info.architecture} does not run with recorded attention ({error})"
     if problem is not None:
         return f"{info.architecture} gives other logits with recorded attention"

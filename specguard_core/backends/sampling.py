@@ -11,19 +11,16 @@ without a sort; only a flat distribution is searched as a whole.
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from specguard_core.errors import ModelError
 
-Doubles = NDArray[np.float64]
-
-_CANDIDATES = 64
+_CANDIDATES = 32
 # Below this a temperature is greedy in all but name, and above it no logit overflows.
 _LEAST_TEMPERATURE = 1e-6
 _BLOCK = 64
@@ -55,18 +52,22 @@ def pick(
     weights = (logits / max(temperature, _LEAST_TEMPERATURE)).softmax(dim=-1)
     count = min(logits.shape[-1], top_k if top_k > 0 else _CANDIDATES)
     values, ids = top_values(weights, count)
-    likeliest = values.cpu().numpy().astype(np.float64)
-    ids_list = ids.tolist()
-    _require_finite(likeliest[:, 0])
-    totals = likeliest.sum(axis=-1) if top_k > 0 else np.ones(len(logits))
-    drawn = np.asarray(uniforms)
+    likeliest, ids_of = values.tolist(), ids.tolist()
+    _require_finite(row[0] for row in likeliest)
     whole = count == logits.shape[-1] or top_k > 0
-    ranks, logprobs, beyond = _pick_sorted(likeliest, drawn, top_p * totals, whole=whole)
-    picked = [row[rank] for row, rank in zip(ids_list, ranks.tolist(), strict=True)]
-    logprob_list: list[float] = logprobs.tolist()
-    for row in np.flatnonzero(beyond).tolist():
-        picked[row], logprob_list[row] = _pick_searched(weights[row], uniforms[row], top_p)
-    return Picked(picked, logprob_list)
+    picked: list[int] = []
+    logprobs: list[float] = []
+    for row, uniform in enumerate(uniforms):
+        mass = top_p * sum(likeliest[row]) if top_k > 0 else top_p
+        found = _pick_sorted(likeliest[row], uniform, mass, whole=whole)
+        if found is None:
+            token_id, logprob = _pick_searched(weights[row], uniform, top_p)
+        else:
+            rank, logprob = found
+            token_id = ids_of[row][rank]
+        picked.append(token_id)
+        logprobs.append(logprob)
+    return Picked(picked, logprobs)
 
 
 def top_values(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -88,23 +89,25 @@ def top_values(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _pick_sorted(
-    likeliest: Doubles, uniforms: Doubles, mass: Doubles, *, whole: bool
-) -> tuple[NDArray[np.intp], Doubles, NDArray[np.bool_]]:
-    """Of weights [rows, count] sorted downwards: rank and log-probability of a draw from each row's
-    nucleus, and whether that nucleus may reach beyond the weights given (unless they are `whole`).
+    likeliest: list[float], uniform: float, mass: float, *, whole: bool
+) -> tuple[int, float] | None:
+    """Rank and log-probability of a draw from the nucleus of weights sorted downwards.
 
-    uniforms, mass   [rows]
+    None where the nucleus may reach beyond the weights given, unless they are `whole`. A loop: a
+    nucleus holds a few tokens, and there are few rows.
     """
-    rows, count = np.arange(len(likeliest)), likeliest.shape[1]
-    sums = likeliest.cumsum(axis=1)
-    # The least beginning with at least the mass; the first token is always in it.
-    last = np.minimum((sums < mass[:, None]).sum(axis=1), count - 1)
-    # Ties with its least likely token belong to the nucleus too.
-    last = (likeliest >= likeliest[rows, last][:, None]).sum(axis=1) - 1
-    total = sums[rows, last]
-    rank = np.minimum((sums <= (uniforms * total)[:, None]).sum(axis=1), last)
-    logprobs = np.minimum(np.log(likeliest[rows, rank] / total), 0.0)
-    return rank, logprobs, (last == count - 1) & (not whole)
+    total = 0.0
+    sums: list[float] = []
+    for weight in likeliest:
+        # The least beginning with at least the mass, and ties with its least likely token.
+        if total >= mass and sums and weight < likeliest[len(sums) - 1]:
+            break
+        total += weight
+        sums.append(total)
+    if len(sums) == len(likeliest) and not whole:
+        return None
+    rank = min(bisect_right(sums, uniform * total), len(sums) - 1)
+    return rank, _log_share(likeliest[rank], total)
 
 
 def _pick_searched(weights: Tensor, uniform: float, mass: float) -> tuple[int, float]:
