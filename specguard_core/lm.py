@@ -59,7 +59,7 @@ class SampleRequest:
 class Draw:
     """One step as the model wrote it; the delimiter's token and EOS are among its tokens.
 
-    logprobs, sampling_logprobs, entropies   [m] nats
+    logprobs, sampling_logprobs, entropies   [m] nats; None where a model gives its text alone
     alternatives                             per token, (token id, raw log-prob), likeliest first
     attention   [layers, m, n + m] or None; layers <= n_capture_layers, the lowest kept one first.
                 The row of a boundary token (delimiter or EOS) that was not fed is zero: that
@@ -68,9 +68,9 @@ class Draw:
     """
 
     token_ids: TokenIds
-    logprobs: Floats
-    sampling_logprobs: Floats
-    entropies: Floats
+    logprobs: Floats | None
+    sampling_logprobs: Floats | None
+    entropies: Floats | None
     alternatives: tuple[tuple[tuple[int, float], ...], ...]
     attention: Floats | None
     hidden: Floats | None
@@ -252,6 +252,15 @@ class BlockModel(StepModel, Protocol):
     ) -> list[JudgedBlock]: ...
 
 
+@runtime_checkable
+class Remembering(Protocol):
+    """A model that keeps what it has read, for the next request."""
+
+    def forget(self) -> None:
+        """Drop all of it: what comes next costs what it costs a model just loaded."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class RewardRequest:
     """A problem and the steps so far, as text: a reward model may have another tokenizer."""
@@ -320,6 +329,13 @@ class Models:
     target: StepModel | None = None
     reward: RewardModel | None = None
     clock: Callable[[], float] = time.perf_counter
+
+    def forget(self) -> None:
+        """Have both models drop what they have read, so that a run's cost is its own."""
+        pair: list[object] = [self.draft, self.target]
+        for model in pair:
+            if isinstance(model, Remembering):
+                model.forget()
 
     def need_draft(self) -> StepModel:
         if self.draft is None:

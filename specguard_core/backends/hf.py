@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from specguard_core.backends import generation, reading, sources
+from specguard_core.backends import generation, reading, remote, server, sources
 from specguard_core.backends.block import Lines, draft_block, judge_block
 from specguard_core.backends.choosing import choose
 from specguard_core.backends.engine import Engine
@@ -35,6 +35,7 @@ from specguard_core.lm import (
     ReadRequest,
     SampleRequest,
     ShouldStop,
+    StepModel,
     StepReading,
 )
 from specguard_core.types import ModelInfo
@@ -64,6 +65,11 @@ class HfModel:
             max_cache_bytes=max_cache_bytes,
         )
         self._lines = Lines(self._engine)
+
+    def forget(self) -> None:
+        with self._lock:
+            self._engine.store.clear()
+            self._lines.clear()
 
     def sample_steps(
         self,
@@ -137,22 +143,36 @@ def load_models(
     dtype: str = "auto",
     device: str = "auto",
     device_map: str | dict[str, int | str] | None = None,
+    api_key: str | None = None,
     on_stage: Callable[[str], None] | None = None,
 ) -> Models:
     """A pair ready to decode; either may be None, not both.
 
+    target       a folder, hub id or GGUF file as the draft, or the address of a server (remote.py)
     reward       a reward model beside them, which has a tokenizer of its own
     dtype        auto, float32, bfloat16 or float16
     device       auto, cpu, cuda, cuda:1, mps, ...
     device_map   as in transformers, instead of `device`, to spread a model over devices
+    api_key      for the server, where the target is one; recorded nowhere
     on_stage     called with a few words before each slow part
 
     Raises:
-        ModelError: no model there, or one that is not a causal language model.
+        ModelError: no model or server there, or one that is not a causal language model.
         PairError: the tokenizers differ; the sentence names the first token that does.
         CacheError: a model whose cache cannot be rolled back.
     """
-    named = {role: sources.find(s) for role, s in (("draft", draft), ("target", target)) if s}
+    if draft is not None and server.is_address(draft):
+        raise UsageError(
+            "expected a draft that runs here, got a server's address: its signals come from inside "
+            "the model, so name a folder, a hub id or a GGUF file"
+        )
+    address = str(target) if target is not None and server.is_address(target) else None
+    if address is not None and draft is None:
+        raise UsageError(
+            "expected a draft beside a target on a server, got none: its tokenizer is needed"
+        )
+    local = (("draft", draft), ("target", None if address else target))
+    named = {role: sources.find(s) for role, s in local if s}
     if not named:
         raise UsageError("expected a draft or a target to load, got neither: name one")
     configs = {role: sources.read_config(source) for role, source in named.items()}
@@ -170,12 +190,23 @@ def load_models(
         if on_stage is not None:
             on_stage(f"loading {role} {source.name}")
         loaded[role] = _load(source, configs[role], vocabulary, dtype, device, device_map)
+    written: StepModel | None = loaded.get("target")
+    if address is not None:
+        if on_stage is not None:
+            on_stage("asking the server")
+        written = remote.connect(
+            address,
+            vocabulary,
+            key=api_key,
+            context_length=loaded["draft"].info.context_length,
+            bos_token_id=vocabulary.added_bos,
+        )
     judge = None
     if reward is not None:
         if on_stage is not None:
             on_stage(f"loading reward model {Path(reward).name}")
         judge = load_reward(reward, dtype=dtype, device=device)
-    return Models(vocabulary, draft=loaded.get("draft"), target=loaded.get("target"), reward=judge)
+    return Models(vocabulary, draft=loaded.get("draft"), target=written, reward=judge)
 
 
 def _prompting_tokenizer(tokenizers: dict[str, Any]) -> Any:

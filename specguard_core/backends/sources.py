@@ -43,8 +43,10 @@ class Source:
 
     @property
     def named(self) -> str:
-        """The folder, file or id, as a trace records it."""
-        return str(Path(self.location) / self.options["gguf_file"]) if self.gguf else self.location
+        """The absolute path of a folder or file, or the hub id."""
+        if "local_files_only" not in self.options:
+            return self.location
+        return str(Path(self.location, self.options.get("gguf_file", "")).absolute())
 
 
 def find(source: str | Path) -> Source:

@@ -109,9 +109,16 @@ class HfVocabulary:
         while ids[:2] == [bos, bos]:
             del ids[0], kinds[0]
         plain = not self.tokenizer.chat_template
-        if ids[:1] != [bos] and (plain or self.tokenizer("a")["input_ids"][:1] == [bos]):
+        if ids[:1] != [bos] and (plain or self.added_bos == bos):
             ids.insert(0, bos)
             kinds.insert(0, (-1, "template"))
+
+    @cached_property
+    def added_bos(self) -> int | None:
+        """The BOS id where the tokenizer puts one before any text by itself."""
+        bos = self.tokenizer.bos_token_id
+        adds = bos is not None and self.tokenizer("a")["input_ids"][:1] == [bos]
+        return int(bos) if adds else None
 
     @cached_property
     def _added(self) -> dict[int, str]:

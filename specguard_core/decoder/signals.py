@@ -11,6 +11,7 @@ import numpy as np
 
 from specguard_core.config import DecodeConfig, SelectionMethod
 from specguard_core.grounding import (
+    FloatArray,
     entry_attribution,
     quantise_rows,
     segment_attribution,
@@ -43,18 +44,18 @@ def candidate_of(
     limit_stop: CandidateStop,
     segment_lengths: Sequence[int],
     config: DecodeConfig,
-    origin: Origin = "sampled",
 ) -> Candidate:
     """One draw as a candidate; `limit_stop` names the limit that a draw may have run into."""
+    origin: Origin = "sampled" if draw.logprobs is not None else "retokenised"
     attribution, heatmap = attribution_of(
         draw.attention, _n_measured(draw, config), segment_lengths, config
     )
     tokens = tuple(
         TokenSignal(
             token_id=token_id,
-            logprob=float(draw.logprobs[index]),
-            sampling_logprob=float(draw.sampling_logprobs[index]),
-            entropy=float(draw.entropies[index]),
+            logprob=_at(draw.logprobs, index),
+            sampling_logprob=_at(draw.sampling_logprobs, index),
+            entropy=_at(draw.entropies, index),
             alternatives=tuple(
                 Alternative(other, float(logprob)) for other, logprob in draw.alternatives[index]
             ),
@@ -76,14 +77,8 @@ def attribution_of(
     if rows is None or n_measured == 0:
         return [], None
     n_context = sum(segment_lengths)
-    entered = entry_attribution(
-        rows[-config.rollout_layers :, :n_measured, : n_context + n_measured],
-        n_context,
-        sparsify=config.sparsify,
-        renormalise=config.renormalise,
-        residual=config.residual,
-        sink_tokens=config.sink_tokens,
-    )
+    kept = rows[-config.rollout_layers :, :n_measured, : n_context + n_measured]
+    entered = _rolled_out(kept, n_context, config)
     shares = segment_attribution(entered, segment_lengths)
     return [tuple(map(float, row)) for row in shares], quantise_rows(entered)
 
@@ -94,14 +89,7 @@ def with_target_reading(
     """The candidate with what the target makes of each of its tokens."""
     grounding: list[float] | None = None
     if reading.attention is not None:
-        entered = entry_attribution(
-            reading.attention,
-            n_context,
-            sparsify=config.sparsify,
-            renormalise=config.renormalise,
-            residual=config.residual,
-            sink_tokens=config.sink_tokens,
-        )
+        entered = _rolled_out(reading.attention, n_context, config)
         grounding = [float(share) for share in token_grounding(entered)]
     tokens = tuple(
         replace(
@@ -114,6 +102,18 @@ def with_target_reading(
     return replace(candidate, tokens=tokens)
 
 
+def _rolled_out(rows: Floats, n_context: int, config: DecodeConfig) -> FloatArray:
+    """[layers, m, n + m] to the [m, n] mass that enters the context, by the config's knobs."""
+    return entry_attribution(
+        rows,
+        n_context,
+        sparsify=config.sparsify,
+        renormalise=config.renormalise,
+        residual=config.residual,
+        sink_tokens=config.sink_tokens,
+    )
+
+
 def similarity_of(
     distinct: Sequence[tuple[Draw, tuple[int, ...]]],
 ) -> dict[SelectionMethod, Matrix]:
@@ -122,6 +122,10 @@ def similarity_of(
     if not vectors or len(vectors) < len(distinct):
         return {}
     return {"hidden": hidden_similarity(np.stack(vectors), [len(slots) for _, slots in distinct])}
+
+
+def _at(values: Floats | None, index: int) -> float | None:
+    return None if values is None else float(values[index])
 
 
 def _n_measured(draw: Draw, config: DecodeConfig) -> int:
