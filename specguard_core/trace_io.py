@@ -21,9 +21,10 @@ from specguard_core.files import (
     read_json,
     write_atomically,
 )
+from specguard_core.sessions import Branch, Session
 from specguard_core.trace_check import check_trace
 from specguard_core.trace_json import MismatchError, codec
-from specguard_core.types import SCHEMA_VERSION, Branch, Calibration, Session, Trace
+from specguard_core.types import SCHEMA_VERSION, Calibration, Trace
 
 KINDS: dict[str, Any] = {"trace": Trace, "session": Session, "calibration": Calibration}
 MAIN_BRANCH = "main"
@@ -118,10 +119,15 @@ def from_json(data: Any) -> Trace | Session | Calibration:
 
 def save_evidence(evidence: Evidence, path: str | Path) -> None:
     """Write attention rows by key; see save_trace."""
+    write_atomically(Path(path), evidence_bytes(evidence))
+
+
+def evidence_bytes(evidence: Evidence) -> bytes:
+    """What an evidence file holds; `evidence_from` is its inverse."""
     buffer = io.BytesIO()
     arrays: dict[str, Any] = dict(evidence.items())
     np.savez_compressed(buffer, **arrays)
-    write_atomically(Path(path), buffer.getvalue())
+    return buffer.getvalue()
 
 
 def load_evidence(path: str | Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Evidence:
@@ -130,14 +136,18 @@ def load_evidence(path: str | Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> E
     Raises:
         TraceFileError: no such file, broken, foreign, or over the limit once unpacked.
     """
-    data = read_bounded(Path(path), limit_bytes)
+    return evidence_from(read_bounded(Path(path), limit_bytes), str(path), limit_bytes)
+
+
+def evidence_from(data: bytes, name: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Evidence:
+    """The evidence in the bytes of a file; `name` is what an error calls it. Raises as above."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             unpacked = sum(entry.file_size for entry in archive.infolist())
         if unpacked > limit_bytes:
             raise TraceFileError(
                 f"expected evidence of at most {limit_bytes / 2**20:g} MiB, got "
-                f"{unpacked / 2**20:.1f} MiB in {path}: it was not read"
+                f"{unpacked / 2**20:.1f} MiB in {name}: it was not read"
             )
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             rows = {key: archive[key] for key in archive.files}
@@ -146,11 +156,11 @@ def load_evidence(path: str | Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> E
     # What numpy and zipfile raise on a broken archive is not a closed set: zlib's error, EOFError,
     # NotImplementedError for a foreign compression, OverflowError or MemoryError for a false shape.
     except Exception as error:
-        raise TraceFileError(f"expected an evidence file (.npz) at {path}, got {error}") from error
+        raise TraceFileError(f"expected an evidence file (.npz) at {name}, got {error}") from error
     for key, value in rows.items():
         if value.dtype != np.float32 or value.ndim != 3 or not np.isfinite(value).all():
             raise TraceFileError(
-                f"expected finite float32 rows [layers, m, n + m] in {path}, got "
+                f"expected finite float32 rows [layers, m, n + m] in {name}, got "
                 f"{value.dtype} {value.shape} at {key}: the file is from elsewhere"
             )
     return Evidence.from_rows(rows, limit_bytes)

@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 
 from specguard_core import blocks, types
 from specguard_core.config import READING_NAMES, DecodeConfig, SelectionMethod
+from specguard_core.sessions import Branch, Breakpoint, Note, Session, TargetView
 from specguard_core.types import (
     Alternative,
     Block,
     Bounds,
-    Branch,
-    Breakpoint,
     Calibration,
     CalibrationTable,
     Candidate,
@@ -22,13 +21,11 @@ from specguard_core.types import (
     Finish,
     Heatmap,
     ModelInfo,
-    Note,
     Outcome,
     PromptSegment,
     Reading,
     RoleCost,
     Selection,
-    Session,
     Step,
     TokenSignal,
     Trace,
@@ -266,11 +263,12 @@ def full_trace() -> Trace:
 
 
 def full_session() -> Session:
-    """Two branches, a breakpoint of each kind of value, and a note."""
+    """Two branches, a breakpoint of each kind of value, a note, and a target's view."""
     trace = full_trace()
     return Session(
         branches=(Branch("main", trace), Branch("b", trace, "main", 0, "forced")),
         current="b",
         breakpoints=(Breakpoint("score_below", 0.5), Breakpoint("pattern", "3 \\+", enabled=False)),
         notes=(Note("b", 0, "why?"),),
+        target_views=(TargetView("0a" * 16, (-0.5, 0.0), 12.5),),
     )

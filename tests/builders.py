@@ -5,7 +5,7 @@ script maps the text of the kept steps so far to what a model writes next.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,20 +18,24 @@ from specguard_core.backends.scripted import (
     ScriptedVocabulary,
     scripted_info,
 )
-from specguard_core.config import STEP_STRATEGY_NAMES, DecodeConfig
+from specguard_core.config import STEP_STRATEGY_NAMES, DecodeConfig, ReadingName
 from specguard_core.decoder.step import Finished, State, advance, decode, start
 from specguard_core.events import Event
-from specguard_core.lm import Draw, DrawBatch, Models, SampleRequest
+from specguard_core.lm import Draw, DrawBatch, Models, ReadRequest, SampleRequest, StepReading
+from specguard_core.readings import ROLLOUT_KNOBS, Scales
 from specguard_core.strategies import STRATEGIES
 from specguard_core.types import (
+    Bounds,
     Calibration,
+    CalibrationTable,
     Candidate,
     CandidateStop,
     Selection,
     TokenSignal,
     Trace,
+    Verdict,
 )
-from specguard_core.verification import Scales
+from specguard_core.verification import verify
 
 PAIR_STRATEGIES = tuple(name for name in STEP_STRATEGY_NAMES if STRATEGIES[name].judge != "reward")
 """Step strategies that a pair runs by itself; tests/test_rsd.py has those with a reward model."""
@@ -192,3 +196,55 @@ def with_config(trace: Trace, **knobs: Any) -> DecodeConfig:
     if isinstance(knobs.get("weights"), Mapping):
         knobs["weights"] = tuple(knobs["weights"].items())
     return replace(trace.config, **knobs)
+
+
+@dataclass(slots=True)
+class Overheard(ScriptedModel):
+    """A scripted model that keeps the requests it was asked."""
+
+    sampled: list[SampleRequest] = field(default_factory=list)
+    read: list[ReadRequest] = field(default_factory=list)
+
+    def sample_steps(self, requests: Sequence[SampleRequest], **options: Any) -> list[DrawBatch]:
+        self.sampled += requests
+        return ScriptedModel.sample_steps(self, requests, **options)
+
+    def read_steps(self, requests: Sequence[ReadRequest], **options: Any) -> list[StepReading]:
+        self.read += requests
+        return ScriptedModel.read_steps(self, requests, **options)
+
+
+def overheard(script: Script | None = None, name: str = "draft", **info: Any) -> Overheard:
+    """An overheard model of that name; what is not given of its info is as of any scripted one."""
+    return Overheard(script or {}, info=replace(scripted_info(name), **info))
+
+
+def at(kind: type[State], models: Models, config: DecodeConfig) -> State:
+    """The first state of that kind."""
+    state = start(PROBLEM, models, config)
+    while not isinstance(state, kind):
+        state, _ = advance(state, models)
+    return state
+
+
+def steps_after_nothing(*texts: str, **fields: Any) -> Script:
+    """A script whose first step is one of these texts, drawn in turn."""
+    return {"": tuple(ScriptedStep(text, **fields) for text in texts)}
+
+
+def judged(one: Candidate, config: DecodeConfig, *, scales: Scales = UNCALIBRATED) -> Verdict:
+    """The verdict on a candidate that stands alone."""
+    return verify([one], None, config, scales=scales, pieces=PIECES)
+
+
+def confident(**knobs: Any) -> DecodeConfig:
+    """A config that weighs confidence alone."""
+    return configured(weights={"confidence": 1.0}, **knobs)
+
+
+def calibrated(bounds: Mapping[ReadingName, Bounds], **settings: Any) -> Scales:
+    """Scales with a calibration of these bounds, made under the default knobs and these."""
+    names = ("signal_tokens", "include_boundary_token", *ROLLOUT_KNOBS)
+    knobs = {name: getattr(DecodeConfig(), name) for name in names}
+    table = CalibrationTable({**knobs, **settings}, bounds)
+    return replace(UNCALIBRATED, calibration=Calibration("pair", 10, 40, (table,)))

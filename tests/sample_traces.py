@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 
 from specguard_core.config import DecodeConfig
+from specguard_core.readings import SIGNALS, Scales
 from specguard_core.types import (
     Alternative,
     Bounds,
@@ -27,7 +28,7 @@ from specguard_core.types import (
     TokenSignal,
     Trace,
 )
-from specguard_core.verification import SIGNALS, Scales, verify
+from specguard_core.verification import verify
 
 QUESTION = (
     "Ana has 23 coins. Leo has 9 coins. Ana buys 4 bags with 6 coins in each, then gives 15 coins "

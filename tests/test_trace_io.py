@@ -16,15 +16,14 @@ from specguard_core import files, trace_io
 from specguard_core.config import DecodeConfig
 from specguard_core.errors import SaveError, TraceFileError
 from specguard_core.evidence import Evidence
+from specguard_core.sessions import Breakpoint, Session
 from specguard_core.trace_json import codec
 from specguard_core.types import (
     Bounds,
-    Breakpoint,
     Calibration,
     CalibrationTable,
     Candidate,
     RoleCost,
-    Session,
     TokenSignal,
     Trace,
 )
@@ -71,6 +70,7 @@ def test_equal_traces_make_equal_files_whatever_the_order_of_their_mappings() ->
     assert files.format_json(trace_io.to_json(turned)) == files.format_json(trace_io.to_json(trace))
 
 
+@pytest.mark.case(13)
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_no_number_that_is_not_finite_reaches_a_file(number: float, tmp_path: Path) -> None:
     token = TokenSignal(3, logprob=number)

@@ -17,8 +17,9 @@ from specguard_core.decoder.grading import check_grading
 from specguard_core.errors import NotMeasured, ProblemError
 from specguard_core.lm import Models, StepModel
 from specguard_core.presets import preset
+from specguard_core.readings import SIGNALS, require_expectations
 from specguard_core.similarity import Matrix
-from specguard_core.strategies import STRATEGIES, BlockStrategy, Strategy
+from specguard_core.strategies import STRATEGIES, BlockStrategy, StepStrategy, Strategy
 from specguard_core.text import clean_problem
 from specguard_core.types import (
     Calibration,
@@ -31,7 +32,6 @@ from specguard_core.types import (
     Trace,
     Verdict,
 )
-from specguard_core.verification import SIGNALS
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +126,15 @@ def start(
     Raises:
         ProblemError: an empty problem, or one that leaves no room in the context.
         PairError: a model that the strategy calls is missing.
-        NotMeasured: a weighted signal that the loaded models cannot give.
+        NotMeasured: a weighted signal that the models or the calibration cannot give.
     """
     config = preset("cpu") if config is None else config
     text = clean_problem(problem)
     strategy = STRATEGIES[config.strategy]
     used = used_models(models, strategy, config)
-    _check_signals(models, strategy, config)
+    check_models(models, config)
+    if isinstance(strategy, StepStrategy) and strategy.judge == "signals":
+        require_expectations(config, calibration)
     segments = models.vocabulary.prompt(text, config.system_prompt)
     trace = Trace(
         problem=text,
@@ -142,9 +144,9 @@ def start(
         prompt_template=models.vocabulary.prompt_template,
         pieces={t: models.vocabulary.piece(t) for s in segments for t in s.token_ids},
         tokenizer_hash=models.vocabulary.tokenizer_hash,
-        draft=None if models.draft is None else models.draft.info,
-        target=None if models.target is None else models.target.info,
-        reward=None if models.reward is None else models.reward.info,
+        draft=None if models.draft is None else models.draft.info.recorded(),
+        target=None if models.target is None else models.target.info.recorded(),
+        reward=None if models.reward is None else models.reward.info.recorded(),
         config=config,
         calibration=calibration,
     )
@@ -217,7 +219,15 @@ def context_length(used: list[StepModel]) -> int:
     return min(model.info.context_length for model in used)
 
 
-def _check_signals(models: Models, strategy: Strategy, config: DecodeConfig) -> None:
+def check_models(models: Models, config: DecodeConfig) -> None:
+    """Whether the models can run the config's strategy.
+
+    Raises:
+        PairError: a model that the strategy calls is missing.
+        NotMeasured: they cannot give what it judges by.
+    """
+    strategy = STRATEGIES[config.strategy]
+    used_models(models, strategy, config)
     if isinstance(strategy, BlockStrategy):
         models.need_blocks()
         return
