@@ -5,16 +5,23 @@ This is a composition root: the command line, the environment and the devices ar
 
 import argparse
 import os
+import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from specguard_core import bundled
-from specguard_core.errors import SpecGuardError
+from specguard_core.errors import SpecGuardError, UsageError
+from viz_app.files import open_file
+from viz_app.limits import IDLE_SECONDS, PUBLIC_TOKENS, Limits
 from viz_app.session import Problem
+from viz_app.turns import MOST_WAITING
 from viz_app.work import Loaded, Pair
 
 EXAMPLES = 12
+MOST_SESSIONS = 1000
+"""Visitors whose runs are kept at once; the one idle longest is let go first."""
 EXAMPLE = bundled.ASSETS / "traces" / "example.json"
 """A recorded session that opens without any model."""
 
@@ -26,25 +33,97 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument("--port", type=int, default=7860, help="port; 0 is any free one")
     flags.add_argument("--draft", default=str(bundled.DRAFT), help="draft model: folder or hub id")
     flags.add_argument(
-        "--target", default=str(bundled.TARGET), help="target model: folder or hub id"
+        "--target",
+        default=str(bundled.TARGET),
+        help="target model: folder, hub id, or http://host:port/v1?model=NAME ($SPECGUARD_API_KEY)",
     )
+    flags.add_argument("--reward", help="reward model of rsd; the bundled pair has its own")
     flags.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, ...")
     flags.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
     flags.add_argument(
         "--calibration", help="`none`, or a file; the draft folder's own where it is not given"
     )
+    flags.add_argument("--trace", metavar="FILE", help="open the page on a trace or a session")
+    flags.add_argument(
+        "--max-tokens", type=positive, metavar="N", help="most tokens that a run may keep"
+    )
+    flags.add_argument(
+        "--queue", type=positive, default=MOST_WAITING, metavar="N", help="visitors that may wait"
+    )
+    flags.add_argument(
+        "--idle", type=positive, default=IDLE_SECONDS, metavar="S", help="seconds to keep a session"
+    )
+    flags.add_argument("--read-only", action="store_true", help="open and judge runs; no models")
+    flags.add_argument(
+        "--public",
+        action="store_true",
+        help="strangers may come: the models named here only, runs bounded, errors name no place",
+    )
+    flags.add_argument("--auth", type=login, metavar="USER:PASSWORD", help="ask for a login")
+    flags.add_argument("--root-path", metavar="/PATH", help="where a proxy serves the page")
+    flags.add_argument("--mcp", action="store_true", help="serve the endpoints as MCP tools, too")
     return flags
+
+
+def positive(text: str) -> int:
+    """A whole number from 1."""
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text!r}")
+    return int(text)
+
+
+def login(text: str) -> tuple[str, str]:
+    """A user and a password, neither of them empty."""
+    user, _, password = text.partition(":")
+    if not user or not password:
+        raise argparse.ArgumentTypeError("expected USER:PASSWORD, got no colon between two words")
+    return user, password
+
+
+def limits_of(arguments: argparse.Namespace) -> Limits:
+    """What the flags allow."""
+    bound = PUBLIC_TOKENS if arguments.public else None
+    return Limits(
+        max_tokens=arguments.max_tokens or bound,
+        read_only=arguments.read_only,
+        public=arguments.public,
+        waiting=arguments.queue,
+        idle_seconds=arguments.idle,
+    )
 
 
 def loader(arguments: argparse.Namespace) -> Loaded:
     """The pair that the flags name, with its calibration."""
     from specguard_core import load_models
-    from specguard_core.commands.shell import calibration_of
+    from specguard_core.commands.shell import calibration_of, known_reward
 
     models = load_models(
-        arguments.draft, arguments.target, device=arguments.device, dtype=arguments.dtype
+        arguments.draft,
+        arguments.target,
+        reward=known_reward(arguments),
+        device=arguments.device,
+        dtype=arguments.dtype,
+        api_key=os.environ.get("SPECGUARD_API_KEY"),
     )
     return Loaded(models, calibration_of(arguments, models))
+
+
+def free_port(host: str) -> int:
+    """A port that nothing listens on: the library itself would try those from 7860 in turn."""
+    with socket.create_server((host, 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def check_mcp(asked: bool) -> None:
+    """Refuse --mcp where the library it needs is missing.
+
+    Raises:
+        UsageError: it is asked for, and cannot be.
+    """
+    if asked and find_spec("mcp") is None:
+        raise UsageError(
+            "expected the mcp package for --mcp, got none: pip install 'gradio[mcp]' first"
+        )
 
 
 def examples(path: Path, count: int) -> list[Problem]:
@@ -59,30 +138,46 @@ def examples(path: Path, count: int) -> list[Problem]:
     ]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve the page until interrupted."""
+def main(
+    arguments: Sequence[str] | None = None,
+    load: Callable[[argparse.Namespace], Loaded] = loader,
+) -> int:
+    """Serve the page until interrupted; `load` gives the pair, once it is needed."""
     given = parser().parse_args(arguments)
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     from viz_app import theme
-    from viz_app.layout import build
+    from viz_app.layout import build, guards
 
-    pair = Pair(lambda: loader(given), (Path(given.draft).name, Path(given.target).name))
+    pair = Pair(lambda: load(given), (Path(given.draft).name, Path(given.target).name))
     try:
         problems = examples(bundled.PROBLEMS, EXAMPLES)
+        opening = None if given.trace is None else open_file(Path(given.trace))
+        check_mcp(given.mcp)
     except SpecGuardError as error:
         print(f"app.py: {error}", file=sys.stderr)
         return 2
-    page = build(pair, problems, example=EXAMPLE if EXAMPLE.is_file() else None)
+    page = build(
+        pair,
+        problems,
+        example=EXAMPLE if EXAMPLE.is_file() else None,
+        limits=limits_of(given),
+        opening=opening,
+    )
     try:
         page.launch(
             server_name=given.host,
-            server_port=given.port or None,
+            server_port=given.port or free_port(given.host),
+            auth=given.auth,
+            root_path=given.root_path,
+            mcp_server=given.mcp,
+            app_kwargs={"middleware": guards()},
+            state_session_capacity=MOST_SESSIONS,
             theme=theme.theme(),
             head=theme.head(),
             footer_links=[],
             run_history=False,
-            show_error=True,
+            show_error=not given.public,
             ssr_mode=False,
         )
     except OSError as error:

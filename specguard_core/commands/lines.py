@@ -1,10 +1,10 @@
 """Traces, verdicts and figures as lines of text. Pure; knows no stream and no model."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, assert_never, get_args
 
 from specguard_core.commands.console import Palette, Style, visible
-from specguard_core.config import DecodeConfig
+from specguard_core.config import DecodeConfig, ReadingName
 from specguard_core.events import (
     BlockCommitted,
     ChainsMoved,
@@ -14,6 +14,7 @@ from specguard_core.events import (
     Selected,
     Verified,
 )
+from specguard_core.known_pairs import KnownPair
 from specguard_core.metrics import (
     Interval,
     accept_rate,
@@ -23,6 +24,7 @@ from specguard_core.metrics import (
     tokens_per_block,
 )
 from specguard_core.presets import PRESETS, difference
+from specguard_core.readings import SIGNALS, calibrated_bounds
 from specguard_core.regate import Regate
 from specguard_core.results import Summary
 from specguard_core.text import join_pieces
@@ -37,7 +39,6 @@ from specguard_core.types import (
     Trace,
     Verdict,
 )
-from specguard_core.verification import calibrated_bounds
 
 ROLES: tuple[Role, ...] = get_args(Role)
 _INDENT = " " * 5
@@ -127,7 +128,7 @@ def verdict_text(verdict: Verdict | None) -> str:
         return ""
     sign = ">=" if verdict.accepted else "< "
     readings = " · ".join(
-        f"{name} {reading.normalised:.2f} ({_raw(reading)})"
+        f"{name} {reading.normalised:.2f} ({_raw(name, reading)})"
         for name, reading in verdict.readings.items()
         if reading.weight > 0
     )
@@ -136,7 +137,7 @@ def verdict_text(verdict: Verdict | None) -> str:
 
 def head_lines(trace: Trace, paint: Palette) -> list[str]:
     """What was asked, of which models, under which knobs."""
-    models = [f"{info.name} ({info.n_parameters:,} parameters)" for info in _models(trace)]
+    models = [f"{info.name} ({_size(info)})" for info in _models(trace)]
     changed = ", ".join(f"{k}={_value(v)}" for k, v in _nearest_preset(trace.config)[1].items())
     preset = f"preset {_nearest_preset(trace.config)[0]}"
     lines = [paint(visible(trace.problem), "strong")]
@@ -226,6 +227,10 @@ def interval_text(interval: Interval) -> str:
     return f"{interval.value:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
 
 
+def _size(info: ModelInfo) -> str:
+    return "on a server" if info.remote else f"{info.n_parameters:,} parameters"
+
+
 def model_lines(info: ModelInfo, paint: Palette) -> list[str]:
     """What a model is."""
     attention = info.grounding if info.grounding == "captured" else f"none: {info.grounding}"
@@ -236,6 +241,21 @@ def model_lines(info: ModelInfo, paint: Palette) -> list[str]:
         f"  context    {info.context_length:,} tokens; {info.vocabulary_size:,} ids",
         f"  attention  {attention}; a refused step is taken back by {info.rollback}",
     ]
+
+
+def pair_lines(pairs: Sequence[KnownPair]) -> list[str]:
+    """A table of pairs by the memory of their weights."""
+    names = [f"{pair.draft.hub_id} {pair.target.hub_id}" for pair in pairs]
+    width = max(map(len, names))
+    lines = [f"{'draft and target':<{width}}  {'bfloat16':>9}  {'float32':>9}  good for"]
+    for name, pair in sorted(zip(names, pairs, strict=True), key=_weight):
+        sizes = [size_text(pair.weight_bytes(dtype)) for dtype in ("bfloat16", "float32")]
+        lines.append(f"{name:<{width}}  {sizes[0]:>9}  {sizes[1]:>9}  {pair.good_for}")
+    return lines
+
+
+def _weight(named: tuple[str, KnownPair]) -> int:
+    return named[1].weight_bytes("bfloat16")
 
 
 def size_text(n_bytes: int) -> str:
@@ -260,8 +280,10 @@ def _marked(mark: str, candidate: Candidate, pieces: Mapping[int, bytes]) -> lis
     return [f"{_INDENT}{mark}{line}" for line in text.split("\n")]
 
 
-def _raw(reading: Reading) -> str:
-    return f"{reading.raw:.2f} nat" if reading.raw < 0 else f"{reading.raw:.2f}"
+def _raw(name: ReadingName, reading: Reading) -> str:
+    if reading.expected is not None:
+        return f"{reading.raw + reading.expected:.2f}, {reading.expected:.2f} usual there"
+    return f"{reading.raw:.2f} nat" if SIGNALS[name].unit == "nat" else f"{reading.raw:.2f}"
 
 
 def _models(trace: Trace) -> list[ModelInfo]:

@@ -1,4 +1,4 @@
-"""Commands that decode nothing: `show`, `regate` and `models`.
+"""Commands that decode nothing: `show`, `export`, `regate` and `models`.
 
 Every command returns an exit code, or raises an error of errors.py.
 """
@@ -6,14 +6,18 @@ Every command returns an exit code, or raises an error of errors.py.
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from specguard_core.commands import lines
 from specguard_core.commands.briefs import regate_brief, trace_brief
-from specguard_core.commands.shell import Shell, exit_code, json_text
-from specguard_core.errors import SpecGuardError
+from specguard_core.commands.shell import Shell, check_out, exit_code, json_text
+from specguard_core.errors import SpecGuardError, UsageError
+from specguard_core.files import write_atomically
+from specguard_core.known_pairs import KNOWN_PAIRS
 from specguard_core.presets import changed
 from specguard_core.regate import Regate, regate
+from specguard_core.token_table import TableFormat, token_table
 from specguard_core.trace_io import evidence_path, load_evidence, load_session, load_trace
 from specguard_core.types import Trace
 
@@ -33,6 +37,21 @@ def run_show(arguments: Namespace, shell: Shell) -> int:
     others = [branch.name for branch in session.branches if branch.name != session.current]
     if others:
         console.say(f"branch {session.current}; also {', '.join(others)}")
+    return 0
+
+
+def run_export(arguments: Namespace, shell: Shell) -> int:
+    """Write the token signals of a trace as a table; the file's name says which kind."""
+    check_out(arguments.out)
+    out = Path(arguments.out)
+    kinds: dict[str, TableFormat] = {".csv": "csv", ".parquet": "parquet"}
+    if out.suffix not in kinds:
+        raise UsageError(f"expected --out NAME.csv or NAME.parquet, got {out.name}: name one")
+    session = load_session(arguments.trace)
+    trace = next(b.trace for b in session.branches if b.name == session.current)
+    data = token_table(trace, kinds[out.suffix])
+    write_atomically(out, data)
+    shell.console.say(f"saved in {out}")
     return 0
 
 
@@ -64,9 +83,15 @@ def run_regate(arguments: Namespace, shell: Shell) -> int:
 
 def run_models(arguments: Namespace, shell: Shell) -> int:
     """Say what a model is, what memory it needs, and whether a pair fits; no weights are read."""
+    console = shell.console
+    if arguments.draft is None:
+        if arguments.json:
+            console.say(json_text({"pairs": [asdict(pair) for pair in KNOWN_PAIRS]}))
+        else:
+            console.say_all(lines.pair_lines(KNOWN_PAIRS))
+        return 0
     from specguard_core.backends.hf import compare_pair, describe
 
-    console = shell.console
     named = [name for name in (arguments.draft, arguments.target) if name is not None]
     found = [describe(name, dtype=arguments.dtype, device=arguments.device) for name in named]
     difference = compare_pair(*named) if len(named) == 2 else None
