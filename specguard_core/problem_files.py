@@ -27,14 +27,23 @@ def read_problems(path: str | Path, *, limit: int | None = None) -> tuple[FilePr
         ProblemError: the file cannot be read, or a line is no problem; the sentence has its number.
     """
     try:
-        lines = read_bounded(Path(path)).decode("utf-8-sig").split("\n")
+        text = read_bounded(Path(path)).decode("utf-8-sig")
     except TraceFileError as error:
         raise ProblemError(str(error)) from None
     except UnicodeDecodeError:
         raise ProblemError(f"expected JSON lines in UTF-8 in {path}, got other bytes") from None
+    return problems_in(text, str(path), limit=limit)
+
+
+def problems_in(text: str, name: str, *, limit: int | None = None) -> tuple[FileProblem, ...]:
+    """The first `limit` problems in the text of a problem file, which errors call `name`.
+
+    Raises:
+        ProblemError: a line is no problem, or there is none; the sentence has its number.
+    """
     problems: list[FileProblem] = []
     seen: set[str] = set()
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if len(problems) == limit:
             break
         if not line.strip():
@@ -42,16 +51,16 @@ def read_problems(path: str | Path, *, limit: int | None = None) -> tuple[FilePr
         try:
             problem = _problem(line, number)
         except ValueError as error:
-            raise ProblemError(f"{path}, line {number}: {error}") from None
+            raise ProblemError(f"{name}, line {number}: {error}") from None
         if problem.problem_id in seen:
             raise ProblemError(
-                f"{path}, line {number}: expected an id of its own, got {problem.problem_id!r} "
+                f"{name}, line {number}: expected an id of its own, got {problem.problem_id!r} "
                 "again: rename one"
             )
         seen.add(problem.problem_id)
         problems.append(problem)
     if not problems:
-        raise ProblemError(f"expected at least one problem in {path}, got none")
+        raise ProblemError(f"expected at least one problem in {name}, got none")
     return tuple(problems)
 
 

@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 from sample_traces import coin_trace
 
 from specguard_core.types import Candidate, Outcome, Step, TokenSignal, Trace
+from viz_app.pace import STEPS
 from viz_app.page import PANELS, draw, to_json, touched
-from viz_app.session import WRITTEN, Look, Session, cursor_at, opened, sight
+from viz_app.session import WRITTEN, Look, Session, opened
+from viz_app.sight import sight
 from viz_app.views.alternatives import sampled_probabilities
 from viz_app.views.candidates import candidates_view, cluster_letter, difference
+from viz_app.views.context import SHARES
 from viz_app.views.evidence import evidence_view
 from viz_app.views.ledger import ledger_view
 from viz_app.views.numbers import (
@@ -31,7 +34,7 @@ from viz_app.views.top import Desk, problem_view, top_view
 from viz_app.views.why import arithmetic, assertion, why_view
 
 DESK = Desk(("draft", "target"), "models idle")
-REFUSED = Look(cursor_at(2))
+REFUSED = Look(STEPS.cursor_at(2))
 
 
 def coins() -> Session:
@@ -60,7 +63,7 @@ def test_the_refused_step_says_its_sum_as_drawn():
 def test_every_sum_on_the_page_holds_to_the_digit():
     session = coins()
     for index in range(4):
-        look = Look(cursor_at(index))
+        look = Look(STEPS.cursor_at(index))
         view = why_view(sight(session, look), look)
         parts = math.fsum(number(row["part"]) for row in view["readings"])
         assert parts == pytest.approx(number(view["score_text"]), abs=1e-9)
@@ -121,8 +124,9 @@ def test_a_shown_token_carries_what_the_trace_recorded():
     assert nine["modes"]["confidence"] == [7, f"{MINUS}2.31"]
     assert nine["modes"]["target"] is None
     rows = nine["alternatives"]["rows"]
-    assert [row["p"] for row in rows][:2] == ["0.386", "0.0993"]
-    assert [row["sampled"] for row in rows] == [
+    assert [row[3] for row in rows][:2] == ["0.386", "0.0993"]
+    assert [row[0] for row in rows if row[5]] == ["·9"]
+    assert [row[4] for row in rows] == [
         "0.665",
         "0.0956",
         "0.0887",
@@ -138,7 +142,7 @@ def test_a_shown_token_carries_what_the_trace_recorded():
 def test_a_column_of_shares_adds_up_to_its_grounding():
     view = evidence_view(sight(coins(), REFUSED), REFUSED)
     for token, column in zip(view["tokens"], view["shares"], strict=True):
-        total = math.fsum(column)
+        total = math.fsum(column) / SHARES
         assert total == pytest.approx(number(token["grounding"]), abs=0.002)
 
 
@@ -158,7 +162,7 @@ def test_a_run_without_attention_says_so_and_shows_no_zero():
     bare = [replace(token, attribution=None) for token in trace.units[0].candidates[0].tokens]
     one = replace(trace.units[0].candidates[0], tokens=tuple(bare))
     session = opened(Session(), replace(trace, units=(replace(trace.units[0], candidates=(one,)),)))
-    look = Look(cursor_at(0))
+    look = Look(STEPS.cursor_at(0))
     view = evidence_view(sight(session, look), look)
     grounding = next(mode for mode in view["modes"] if mode["key"] == "grounding")
     assert "not recorded" in grounding["off"]
@@ -184,7 +188,7 @@ def test_cards_carry_clusters_differences_and_the_score_if_chosen():
 
 
 def test_candidates_before_selection_have_no_medoid_and_no_clusters():
-    look = Look(cursor_at(2, "sample"))
+    look = Look(STEPS.cursor_at(2, "sample"))
     view = candidates_view(sight(coins(), look), look)
     assert view["labels"] == ["1", "2", "3"]
     assert view["medoid"] is None
@@ -273,6 +277,7 @@ def test_turning_a_knob_redraws_only_what_it_can_change():
     assert set(touched(before, Look(3))) == set(PANELS)
 
 
+@pytest.mark.case(24)
 @pytest.mark.parametrize("text", ["${1+1}", "<img src=x onerror=alert(1)>", "{{x}}", "</script>"])
 def test_hostile_text_reaches_the_page_letter_for_letter(text):
     sent = to_json({"text": text})
@@ -284,6 +289,7 @@ def signal(token_id: int) -> TokenSignal:
     return TokenSignal(token_id, logprob=-0.5)
 
 
+@pytest.mark.case(25)
 def test_bytes_of_one_character_stand_in_one_chip():
     data = "é😀क्".encode()
     pieces = {i: bytes([byte]) for i, byte in enumerate(data)}
@@ -352,7 +358,7 @@ def long_trace(n_steps: int) -> Trace:
 
 def test_what_is_sent_for_a_step_of_a_long_run_stays_small():
     session = opened(Session(), long_trace(40))
-    views = draw(session, Look(cursor_at(39)), DESK)
+    views = draw(session, Look(STEPS.cursor_at(39)), DESK)
     assert sum(len(text.encode()) for text in views.values()) <= 200_000
 
 

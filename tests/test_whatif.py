@@ -10,8 +10,10 @@ from sample_traces import CONFIG, coin_trace
 from specguard_core.errors import ConfigError
 from specguard_core.presets import with_beta
 from specguard_core.regate import regate
+from viz_app.pace import STEPS
 from viz_app.requests import looked
-from viz_app.session import Look, Session, cursor_at, opened, sight
+from viz_app.session import Look, Session, opened
+from viz_app.sight import sight
 from viz_app.views.flips import above, below, downward, flips, upward
 from viz_app.views.knobs import knobs_view
 from viz_app.views.timeline import timeline_view
@@ -26,7 +28,7 @@ def coins() -> Session:
 
 
 def turned_to(**knobs: object) -> Look:
-    return Look(cursor_at(2), knobs=replace(CONFIG, **knobs))
+    return Look(STEPS.cursor_at(2), knobs=replace(CONFIG, **knobs))
 
 
 def test_knobs_as_they_were_change_nothing():
@@ -96,7 +98,7 @@ def test_rounding_goes_to_the_side_that_holds(value):
 
 def lines(verdict) -> list[dict]:
     session = coins()
-    return flips(sight(session, Look(cursor_at(2))), verdict, 0)
+    return flips(sight(session, Look(STEPS.cursor_at(2))), verdict, 0)
 
 
 def test_the_lines_of_the_refused_step():
@@ -129,11 +131,11 @@ def test_a_line_that_names_a_knob_keeps_its_promise(threshold, confidence, groun
         if not line["does"] or line["knob"] is None:
             continue
         if line["knob"] == "threshold":
-            after = score >= line["set"] - 1e-7
+            margin = score - line["set"]
         else:
-            after = line["set"] * confidence + (1 - line["set"]) * grounding >= threshold - 1e-7
+            margin = line["set"] * confidence + (1 - line["set"]) * grounding - threshold
         close = abs(score - threshold) < 1e-5 or abs(confidence - grounding) < 1e-5
-        assert after != made.accepted or close
+        assert (margin >= 0) != made.accepted or close or abs(margin) < 1e-7
 
 
 def test_setting_the_knob_of_a_line_flips_the_recorded_step():

@@ -14,7 +14,7 @@ from specguard_core.errors import ConfigError, NotMeasured
 from specguard_core.evidence import Evidence
 from specguard_core.presets import with_beta
 from specguard_core.regate import Regate, regate
-from specguard_core.types import Trace, Verdict
+from specguard_core.types import Calibration, Trace, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,24 @@ class WhatIf:
 
 
 def what_if(
-    trace: Trace | None, config: DecodeConfig | None, evidence: Evidence | None
+    trace: Trace | None,
+    config: DecodeConfig | None,
+    evidence: Evidence | None,
+    calibration: Calibration | None = None,
 ) -> WhatIf | None:
-    """The overlay of a look's knobs; None where they are the run's own."""
-    if trace is None or config is None or config == trace.config:
+    """The overlay of a look's knobs; None where they are the run's own.
+
+    A run that had no calibration is judged by the one that is given.
+    """
+    if trace is None:
         return None
+    adds = calibration is not None and trace.calibration is None
+    config = trace.config if config is None else config
+    if config == trace.config and not adds:
+        return None
+    judged = replace(trace, calibration=calibration) if adds else trace
     try:
-        return WhatIf(config, regate(trace, config, evidence))
+        return WhatIf(config, regate(judged, config, evidence))
     except (NotMeasured, ConfigError) as error:
         return WhatIf(config, None, str(error))
 

@@ -11,22 +11,42 @@
     const switcher = view.matrix && view.cards.length > 1 && segments("similarity as",
       [{ key: "graph", name: "Graph" }, { key: "matrix", name: "Matrix" }], show,
       (key) => { pick({ candidates: key }); draw(root, view); });
-    SpecGuard.put(root, head("Candidates", view.n_draws ? `k = ${view.n_draws}` : "", switcher),
-      h("div", { class: "picture" }, show === "matrix" ? matrix(view) : graph(view)),
+    SpecGuard.put(root, head("Candidates", view.n_draws ? `k = ${view.n_draws}` : "", SpecGuard.picture("candidates"), switcher),
+      view.votes && SpecGuard.votes(view.votes),
+      h("div", { class: "picture" }, view.curve ? SpecGuard.rewardCurve(view.curve) : show === "matrix" ? matrix(view) : graph(view)),
       h("div", { class: "options quiet" },
-        view.method ? [h("span", {}, "similarity ", h("b", {}, view.method)),
-          h("span", {}, "cut ", h("b", {}, view.cut))] : h("span", {}, view.pending),
-        h("span", { class: "space" }), choose(view)),
+        view.method ? settings(view) : h("span", {}, view.pending),
+        h("span", { class: "space" }), !view.turned && choose(view)),
+      view.turned && h("p", { class: "as-set" }, view.turned),
       h("div", { class: "cards" }, view.cards.map((card) => cardOf(view, card)),
         view.written && writtenOf(view, view.written)),
       view.matrix && view.cards.length > 1 && h("div", { class: "tall" }, h("h3", {}, "Similarity"), matrix(view)));
+  }
+
+  // How the recorded draws are compared; no model is needed to compare them otherwise.
+  function settings(view) {
+    const method = h("select", {
+      "aria-label": "similarity", title: "How the recorded draws are compared", data: { key: "similarity" },
+      onchange: () => send("look", { knob: "selection_method", value: method.value }),
+    }, view.methods.map((name) => h("option", { value: name, selected: name === view.method }, name)));
+    const cut = h("input", {
+      type: "number", min: 0, max: 1, step: 0.05, value: view.cut.toFixed(2), "aria-label": "cut",
+      title: "Draws at least this similar share a cluster", data: { key: "cut" },
+    });
+    cut.addEventListener("change", () => {
+      const value = Number(cut.value);
+      if (cut.value !== "" && value >= 0 && value <= 1) send("look", { knob: "cluster_similarity", value });
+      else cut.value = view.cut.toFixed(2);
+    });
+    const options = SpecGuard.isReport ? [h("b", {}, view.method), h("b", {}, view.cut.toFixed(2))] : [method, cut];
+    return [h("label", {}, "similarity ", options[0]), h("label", {}, "cut ", options[1])];
   }
 
   // Another draw may stand for the step; that is a branch, so it is never a mere click.
   function choose(view) {
     const other = view.shown >= 0 && view.medoid !== null && view.shown !== view.medoid;
     return other && h("button", {
-      type: "button", class: "plain link", data: { key: "choose" }, title: "Let this candidate stand for the step, on a branch",
+      type: "button", class: "plain link", needs: "models", data: { key: "choose" }, title: "Let this candidate stand for the step, on a branch",
       onclick: () => SpecGuard.depart("choose", { candidate: view.shown }),
     }, `Choose ${view.labels[view.shown]}`);
   }
@@ -73,7 +93,7 @@
   function nodeOf(view, node, index) {
     const label = view.labels[index] + (node.draws > 1 ? ` \u00d7${node.draws}` : "");
     const medoid = index === view.medoid;
-    const small = node.r < 14;
+    const small = node.r < 20;
     return svg("g", {
       class: `node ${tone(node.cluster)} ${index === view.shown ? "on" : ""}`,
       transform: `translate(${node.x} ${node.y})`, tabindex: "0", role: "button",

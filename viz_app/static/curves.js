@@ -1,4 +1,5 @@
 // Readings along the tokens: a curve each, the least marked, the threshold's equivalent dashed.
+// Tokens that count in no minimum are hollow. The target's view, where measured, is a second line.
 (() => {
   const { h, svg } = SpecGuard;
   const CROWDED = 120;
@@ -6,7 +7,8 @@
   SpecGuard.curves = (view) => view.curves.map((curve) => one(curve, view));
 
   function one(curve, view) {
-    const gutter = h("div", { class: "gutter" }, h("b", {}, curve.name), h("em", {}, curve.unit));
+    const gutter = h("div", { class: "gutter" }, h("p", {}, h("b", {}, curve.name), h("em", {}, curve.unit),
+      curve.target && h("em", { class: "pair" }, "draft ", h("i", {}), " target ", h("i", { class: "target" }))));
     if (curve.absent) {
       return h("div", { class: `curve ${curve.name}` }, gutter, h("div", { class: "plot" },
         h("p", { class: "quiet" }, curve.absent)));
@@ -18,18 +20,35 @@
       if (!near(tick.value)) gutter.append(h("span", { style: { top: `${y(tick.value)}%` } }, tick.text));
     }
     if (curve.threshold) {
+      // A wide number near the top would stand on the name, which then moves to the foot.
+      gutter.classList.toggle("low", y(curve.threshold.value) < 36);
       gutter.append(h("span", { class: "at", style: { top: `${y(curve.threshold.value)}%` } }, curve.threshold.text));
     }
     const plot = h("div", { class: "plot" }, picture(curve, view, x, y), points(curve, view, x, y));
     if (curve.threshold) {
-      const early = curve.marked && curve.marked.index < 0.4 * curve.values.length;
       const low = y(curve.threshold.value) > 72;
       plot.append(h("span", {
-        class: `under ${low ? "above" : ""} ${early ? "right" : ""}`, style: { top: `${y(curve.threshold.value)}%` },
+        class: `under ${low ? "above" : ""} ${freer(curve, y, low)}`, style: { top: `${y(curve.threshold.value)}%` },
       }, curve.threshold.label));
     }
-    if (curve.marked) plot.append(marked(curve, x, y));
+    const other = curve.target && curve.target.marked;
+    // Two marks on one token share their words, which would stand on each other.
+    const shared = other && curve.marked && other.index === curve.marked.index;
+    if (curve.marked) plot.append(marked(shared ? { ...curve.marked, text: `${curve.marked.text}, target ${other.text}` } : curve.marked, curve.values, "", x, y));
+    if (other) plot.append(marked(shared ? { ...other, text: "" } : other, curve.target.values, "target", x, y));
     return h("div", { class: `curve ${curve.name}` }, gutter, plot);
+  }
+
+  // The side of the plot on which fewer points lie where the threshold's words would stand.
+  function freer(curve, y, low) {
+    const at = y(curve.threshold.value);
+    const taken = (value) => value !== null && (low ? y(value) < at && y(value) > at - 30 : y(value) > at && y(value) < at + 30);
+    const side = Math.ceil(0.3 * curve.values.length);
+    const all = [curve.values, ...(curve.target ? [curve.target.values] : [])];
+    const crowd = (from, to) => all.reduce((sum, values) => sum + values.slice(from, to).filter(taken).length, 0);
+    const near = (from, to) => (curve.marked && curve.marked.index >= from && curve.marked.index < to ? 2 : 0);
+    const n = curve.values.length;
+    return crowd(0, side) + near(0, side) > crowd(n - side, n) + near(n - side, n) ? "right" : "";
   }
 
   function picture(curve, view, x, y) {
@@ -40,12 +59,16 @@
       lines.push(svg("rect", { class: "below", x: 0, width: 100, y: at, height: Math.max(100 - at, 0) }),
         level("threshold", at));
     }
-    for (const run of runs(curve.values, view.tokens)) {
-      lines.push(svg("polyline", {
-        class: run.dotted ? "dotted" : "",
-        points: run.points.map((i) => `${x(i).toFixed(2)},${y(curve.values[i]).toFixed(2)}`).join(" "),
-      }));
-    }
+    const line = (values, kind) => {
+      for (const run of runs(values, view.tokens)) {
+        lines.push(svg("polyline", {
+          class: `${kind} ${run.dotted ? "dotted" : ""}`,
+          points: run.points.map((i) => `${x(i).toFixed(2)},${y(values[i]).toFixed(2)}`).join(" "),
+        }));
+      }
+    };
+    if (curve.target) line(curve.target.values, "target");
+    line(curve.values, "");
     return svg("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", role: "img",
       "aria-label": `${curve.name} per token${curve.marked ? `, ${curve.marked.text}` : ""}` }, lines);
   }
@@ -76,20 +99,23 @@
     return curve.values.flatMap((value, index) => {
       if (value === null || (curve.marked && curve.marked.index === index)) return [];
       return [h("u", {
-        class: view.tokens[index].boundary ? "boundary" : "",
+        class: view.tokens[index].counted ? "" : "left-out",
         style: { left: `${x(index)}%`, top: `${y(value)}%` }, "aria-hidden": "true",
       })];
     });
   }
 
-  function marked(curve, x, y) {
-    const { index, text } = curve.marked;
-    const value = curve.values[index];
-    const late = index >= 0.66 * curve.values.length;
+  function marked({ index, text }, values, kind, x, y) {
+    const value = values[index];
+    const late = index >= 0.66 * values.length;
     // Both neighbours of a least value lie above it, so the space below is free.
     const flat = !late && y(value) <= 86;
-    return [h("u", { class: "least", style: { left: `${x(index)}%`, top: `${y(value)}%` } }),
-      h("span", { class: `least-text ${late ? "late" : ""} ${flat ? "level" : ""} ${y(value) > 86 ? "deep" : ""}`, style: { left: `${x(index)}%`, top: `${y(value)}%` } }, text)]
-      .reduce((fragment, node) => { fragment.append(node); return fragment; }, document.createDocumentFragment());
+    const spot = { left: `${x(index)}%`, top: `${y(value)}%` };
+    const fragment = document.createDocumentFragment();
+    fragment.append(h("u", { class: `least ${kind}`, style: spot }));
+    if (text) fragment.append(h("span", {
+      class: `least-text ${kind} ${late ? "late" : ""} ${flat ? "level" : ""} ${y(value) > 86 ? "deep" : ""}`, style: spot,
+    }, kind ? `${kind} ${text}` : text));
+    return fragment;
   }
 })();

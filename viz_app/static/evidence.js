@@ -2,23 +2,29 @@
 // where the chosen token's mass enters. Choosing a token or a colouring stays in the browser.
 (() => {
   const { h, head, empty, segments, token, ramp, choice, pick, views } = SpecGuard;
-  const MODES = { confidence: "signal", grounding: "signal", entropy: "signal", target: "signal" };
+  const MODES = { confidence: "signal", grounding: "signal", entropy: "signal", target: "split" };
   const shareLevel = (view, share) => Math.min(Math.max(Math.round((9 * share) / view.most), 0), 9);
   const shareText = (share) => share.toFixed(3);
   let parts = null;
 
   function draw(root, view) {
     if (view.empty) { parts = null; empty(root, "Evidence", view.empty); return; }
+    if (!view.unpacked) {
+      view.unpacked = true;
+      view.shares = view.shares.map((column) => column && column.map((share) => share / 10_000));
+    }
     const identity = `${view.step} ${view.name} ${view.tokens.map((t) => t.id).join()}`;
     if (root.dataset.identity !== identity || choice.token === null) {
       root.dataset.identity = identity;
       choice.token = view.selected;
-      choice.row = null;
+      choice.lit = null;
     }
     choice.token = Math.min(choice.token, view.tokens.length - 1);
-    if ((view.modes.find((mode) => mode.key === choice.mode) || {}).off) choice.mode = "confidence";
+    const mode = view.modes.find((known) => known.key === choice.mode) || {};
+    if (mode.off || mode.ask) choice.mode = "confidence";
     parts = build(root, view);
-    SpecGuard.put(root, parts.head, parts.sources, parts.strip);
+    SpecGuard.put(root, parts.head, parts.apart, parts.sources, parts.strip, SpecGuard.stepEditor(view));
+    apartOf(view);
     showToken(view);
     openAt(parts.strip, choice.token, view.tokens.length);
     countHidden(view);
@@ -30,14 +36,9 @@
     const n = view.tokens.length;
     const gutter = gutterOf(board);
     const seen = Math.floor(((strip.clientWidth - gutter) * n) / Math.max(board.offsetWidth - gutter, 1));
-    const note = parts.head.querySelector(".note");
-    if (seen < n) note.textContent += `, ${seen} of ${n} tokens in view`;
-    const rows = board.querySelector(".heat-rows");
-    const count = board.querySelector(".heat header .count");
-    if (rows && count) {
-      const shown = Math.round((rows.clientHeight / rows.scrollHeight) * view.rows.length);
-      count.textContent = shown < view.rows.length ? `${shown} of ${view.rows.length} rows in view` : "a column adds up to its grounding";
-    }
+    const note = parts.chips.querySelector(".under-counts");
+    note.textContent = seen < n ? `${seen} in view` : "";
+    parts.heat.count();
   }
 
   function build(root, view) {
@@ -46,7 +47,7 @@
     const chips = h("div", { class: "chips columns" });
     const band = h("div", { class: "band", "aria-hidden": "true" });
     const hover = h("div", { class: "band hover", "aria-hidden": "true" });
-    const heat = heatmap(view);
+    const heat = SpecGuard.heatmap(view, (index, lit) => select(view, index, lit));
     const board = h("div", { class: "board", style: columns }, band, hover, chips,
       SpecGuard.curves(view), heat.element);
     const strip = h("div", { class: "strip" }, board);
@@ -56,6 +57,7 @@
     const built = {
       band, chips, heat, strip, board,
       head: null,
+      apart: h("p", { class: "apart" }),
       context: h("div", { class: "context" }),
       popover: h("aside", { class: "popover", "aria-label": "Selected token" }),
     };
@@ -66,9 +68,10 @@
 
   function headOf(view, root) {
     const mode = view.modes.find((m) => m.key === choice.mode);
-    return head("Evidence", `step ${view.step}, ${view.name}`,
-      h("span", { class: "quiet legend", title: mode.range }, ramp("signal", mode.ends)),
+    return head("Evidence", `step ${view.step}, ${view.name}`, SpecGuard.editButton(view), SpecGuard.picture("curves"),
+      h("span", { class: "quiet legend", title: mode.range }, ramp(MODES[mode.key], mode.ends)),
       segments("colour tokens by", view.modes, choice.mode, (key) => {
+        if (view.modes.find((known) => known.key === key).ask) { measure(view); return; }
         pick({ mode: key });
         const before = parts.head;
         parts.head = headOf(view, root);
@@ -76,17 +79,38 @@
         countHidden(view);
         chipsOf(view);
         showPopover(view);
+        apartOf(view);
       }));
   }
 
+  // The target looks at the step once; the answer comes with the next view of this panel.
+  function measure(view) {
+    if (views.top && views.top.running) return;
+    choice.mode = "target";
+    SpecGuard.send("drive", { move: "target view", step: view.step - 1, candidate: view.candidate });
+  }
+
+  // Where draft and target are apart, in words; each token named is a way to it.
+  function apartOf(view) {
+    const { disagreement } = view;
+    parts.apart.hidden = choice.mode !== "target" || !disagreement;
+    if (parts.apart.hidden) return;
+    const named = (item) => h("button", {
+      type: "button", class: "plain", data: { key: `apart ${item.token}` }, title: "show this token", onclick: () => select(view, item.token),
+    }, h("span", { class: `tag mono split-${item.level}` }, token(item.text)), item.value);
+    SpecGuard.put(parts.apart, disagreement.least && ["Target\u2019s least ", named(disagreement.least)],
+      disagreement.most.length > 0 ? ["differs most at ", disagreement.most.map(named), "nat, draft minus target"]
+        : "draft and target agree on every token");
+  }
+
   function chipsOf(view) {
-    SpecGuard.put(parts.chips, h("b", {}),
+    SpecGuard.put(parts.chips, h("b", { class: "counts", title: view.counts.title }, "tokens", h("em", {}, view.counts.text)),
       view.chips.map((chip) => chipOf(view, chip)),
-      h("b", {}),
+      h("b", { class: "under-counts" }),
       view.tokens.map((item, index) => {
         const value = item.modes[choice.mode];
         return h("u", {
-          class: `${index === choice.token ? "on" : ""} ${item.boundary ? "boundary" : ""}`,
+          class: `${index === choice.token ? "on" : ""} ${item.counted ? "" : "left-out"}`,
         }, value ? value[1] : "\u2013");
       }));
   }
@@ -95,21 +119,30 @@
     const members = view.tokens.slice(chip.start, chip.stop);
     const levels = members.map((item) => item.modes[choice.mode]).filter(Boolean).map((value) => value[0]);
     const boundary = members.every((item) => item.boundary);
+    const counted = members.some((item) => item.counted);
     const on = choice.token >= chip.start && choice.token < chip.stop;
-    const level = levels.length && !boundary ? `${MODES[choice.mode]}-${Math.max(...levels)}` : "";
+    const ramped = levels.length && !boundary ? `${MODES[choice.mode]}-${extreme(levels)}` : "";
+    const kind = boundary ? "boundary" : counted ? ramped : "left-out";
+    const left = members[0].left_out;
     return h("button", {
-      type: "button", style: { "grid-column": `span ${chip.stop - chip.start}` },
-      class: `chip-token mono ${level} ${on ? "on" : ""} ${boundary ? "boundary" : ""} ${[...chip.text].length > 5 ? "long" : ""}`,
+      type: "button", style: { "grid-column": `span ${chip.stop - chip.start}`, "--tone": ramped && !counted ? `var(--${ramped})` : "" },
+      class: `chip-token mono ${kind} ${on ? "on" : ""} ${[...chip.text].length > 5 ? "long" : ""}`,
       "aria-pressed": String(on), data: { key: `token ${chip.start}` },
-      title: chip.text + (boundary ? "\nends the step; counts in no minimum" : levels.length ? "" : "\nnot measured"),
-      "aria-label": `token ${chip.start + 1}: ${chip.text}`,
+      title: chip.text + (left ? `\n${left}` : "") + (levels.length ? "" : "\nnot measured"),
+      "aria-label": `token ${chip.start + 1}: ${chip.text}${left ? `, ${left}` : ""}`,
       onclick: () => select(view, chip.start),
     }, token(chip.text));
   }
 
-  function select(view, index, row) {
+  // Of several levels the one farthest from the ramp's quiet end, or from its middle.
+  function extreme(levels) {
+    const middle = MODES[choice.mode] === "split" ? 4 : 0;
+    return levels.reduce((best, level) => (Math.abs(level - middle) > Math.abs(best - middle) ? level : best));
+  }
+
+  function select(view, index, lit) {
     const bounded = Math.min(Math.max(index, 0), view.tokens.length - 1);
-    choice.row = row ?? null;
+    choice.lit = lit || null;
     pick({ token: bounded });
   }
 
@@ -119,6 +152,7 @@
     const held = parts.chips.contains(document.activeElement);
     chipsOf(view);
     if (held) focusChip();
+    if (parts.strip.isConnected) countHidden(view);
     showContext(view, index);
     showPopover(view);
     parts.heat.show(index);
@@ -133,26 +167,29 @@
   function showContext(view, index) {
     const shares = view.shares[index];
     const item = view.tokens[index];
-    const cells = paintOf(view, index);
+    const cells = SpecGuard.contextCells(view, index);
     const rows = view.rows.slice(1);
     const largest = shares ? Math.max(...shares.slice(1)) : 0;
-    const top = cells ? Math.max(...rows.flatMap((row) => row.spans.map((span) => massOf(cells, span))), 0) : 0;
+    const chips = SpecGuard.contextChips(view);
+    const top = cells ? Math.max(...chips.map((chip) => massOf(cells, chip)), 0) : 0;
+    const lit = choice.lit || {};
     SpecGuard.put(parts.context, caption(view, item, shares),
       h("div", { class: "rows" }, rows.map((row, place) => {
         const share = shares ? shares[place + 1] : null;
         const most = share !== null && share === largest && largest > 0;
-        return h("div", { class: `row ${most ? "most" : ""} ${choice.row === place + 1 ? "lit" : ""}` },
+        return h("div", { class: `row ${most ? "most" : ""} ${lit.row === place + 1 ? "lit" : ""}` },
           h("b", {}, row.where),
-          h("p", { class: "mono" }, row.spans.map((span, first) => {
-            const level = cells && top > 0 ? Math.round((9 * massOf(cells, span)) / top)
+          h("p", { class: "mono" }, chips.filter((chip) => chip[3] === place + 1).map((chip, first) => {
+            const level = cells && top > 0 ? Math.round((9 * massOf(cells, chip)) / top)
               : !cells && share ? shareLevel(view, share) : 0;
-            const words = span[2].trimStart();
-            const gap = first ? span[2].slice(0, span[2].length - words.length) : "";
-            return [gap, words && h("span", { class: level > 0 ? `mass-${level}` : "" }, mark(words))];
+            const words = chip[2].trimStart();
+            const gap = first ? chip[2].slice(0, chip[2].length - words.length) : "";
+            const here = lit.position >= chip[0] && lit.position < chip[1];
+            return [gap, words && h("span", { class: `${level > 0 ? `mass-${level}` : ""} ${here ? "lit" : ""}` }, mark(words))];
           })),
           h("u", {}, share === null ? "" : shareText(share)));
       })));
-    const most = parts.context.querySelector(".row.lit") || parts.context.querySelector(".row.most");
+    const most = parts.context.querySelector("span.lit, .row.lit") || parts.context.querySelector(".row.most");
     if (most) {
       const box = parts.context.querySelector(".rows");
       if (most.offsetTop < box.scrollTop || most.offsetTop + most.offsetHeight > box.scrollTop + box.clientHeight) {
@@ -169,13 +206,6 @@
     return most;
   }
 
-  function paintOf(view, index) {
-    const paint = view.paint;
-    if (!paint || index >= paint.scales.length) return null;
-    if (!paint.bytes) paint.bytes = Uint8Array.from(atob(paint.cells), (c) => c.charCodeAt(0));
-    return paint.bytes.subarray(index * paint.n_context, (index + 1) * paint.n_context);
-  }
-
   function caption(view, item, shares) {
     if (!shares) {
       return h("p", { class: "caption" }, h("span", { class: "mono" }, token(item.text)),
@@ -188,12 +218,14 @@
   function showPopover(view) {
     const item = view.tokens[choice.token];
     const mode = item.modes[choice.mode];
-    const tint = mode && !item.boundary ? `signal-${mode[0]}` : "boundary";
+    const tint = mode && item.counted ? `${MODES[choice.mode]}-${mode[0]}` : "boundary";
     const known = item.alternatives;
     SpecGuard.put(parts.popover, h("header", {}, h("span", { class: `tag mono ${tint}` }, token(item.text)),
         h("b", {}, item.logprob), h("span", { class: "quiet" }, `entropy ${item.entropy}`),
         h("span", { class: "space" }), h("span", { class: "quiet bytes" }, `bytes ${item.bytes}`)),
-      known ? table(known) : h("p", { class: "quiet" }, "Alternatives were not recorded here."));
+      known ? table(known) : h("p", { class: "quiet" }, "Alternatives were not recorded here."),
+      (item.left_out || item.target) && h("p", { class: "aside" }, item.target && ["target ", h("b", {}, item.target)],
+        item.left_out && h("span", { class: "quiet" }, item.left_out)));
     const at = (choice.token + 0.5) / view.tokens.length;
     parts.popover.style.setProperty("--at", at);
     placeArrow();
@@ -212,49 +244,12 @@
   function table(known) {
     return h("table", {},
       h("thead", {}, h("tr", {}, ["token", "alternatives", "id", "p", "sampled"].map((name) => h("th", { scope: "col", class: name }, name)))),
-      h("tbody", {}, known.rows.map((row) => h("tr", { class: row.drawn ? "drawn" : "" },
-        h("td", { class: "mono" }, token(row.text)),
-        h("td", { class: "bar" }, h("s", { style: { width: `${row.width}%` } })),
-        h("td", { class: "quiet id" }, row.id), h("td", { class: "p" }, row.p), h("td", { class: "sampled" }, row.sampled))),
+      h("tbody", {}, known.rows.map(([text, id, width, p, sampled, drawn]) => h("tr", { class: drawn ? "drawn" : "" },
+        h("td", { class: "mono", title: text }, token(text)),
+        h("td", { class: "bar" }, h("s", { style: { width: `${width}%` } })),
+        h("td", { class: "quiet id" }, id), h("td", { class: "p" }, p), h("td", { class: "sampled" }, sampled))),
       h("tr", { class: "quiet" }, h("td", { colspan: 2 }, "all others"), h("td", { class: "id" }),
-        h("td", {}, known.others.p), h("td", {}, known.others.sampled))));
-  }
-
-  function heatmap(view) {
-    if (view.shares.every((column) => column === null)) {
-      return {
-        element: h("div", { class: "heat" }, h("header", {}, h("b", {}, "mass by segment"),
-          h("span", { class: "quiet" }, "not measured: no attention was captured"))),
-        show: () => {},
-      };
-    }
-    const rows = view.rows.map((row, place) => h("div", { class: "columns heat-row" },
-      h("b", { title: row.label }, row.label),
-      view.tokens.map((_, index) => {
-        const column = view.shares[index];
-        return h("span", {
-          class: column ? `mass-${shareLevel(view, column[place])}` : "unmeasured",
-          title: column ? null : "not measured",
-          onclick: () => select(view, index, place),
-        });
-      })));
-    let shown = null;
-    const put = (index, visible) => rows.forEach((row, place) => {
-      const column = view.shares[index];
-      row.children[index + 1].textContent = visible && column ? shareText(column[place]) : "";
-    });
-    return {
-      element: h("div", { class: "heat" },
-        h("header", {}, h("b", {}, "mass by segment"),
-          h("span", { class: "quiet count" }, "a column adds up to its grounding"), h("span", { class: "space" }),
-          h("span", { class: "quiet" }, ramp("mass", ["0", String(view.most)]))),
-        h("div", { class: "heat-rows" }, rows)),
-      show: (index) => {
-        if (shown !== null) put(shown, false);
-        put(index, true);
-        shown = index;
-      },
-    };
+        known.others.map((value) => h("td", {}, value)))));
   }
 
   function watchColumns(board, hover, view) {

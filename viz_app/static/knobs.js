@@ -8,6 +8,7 @@
   let asked = false;
   let dragging = false;
   let late = null;
+  let moreOpen = false;
 
   SpecGuard.turn = (knob, value) => {
     waiting = { knob, value };
@@ -28,21 +29,31 @@
     asked = false;
     if (waiting) { pump(); return; }
     if (dragging) { flips(root.querySelector(".flips"), view); return; }
+    // A strategy with next to nothing to re-judge shows what a new run may change at any height.
+    const alone = view.sliders.length < 3;
+    const more = view.sliders.length > 4 || view.choices.length > 1;
     SpecGuard.put(root,
       head("Knobs", view.note, view.changed && h("button", {
         type: "button", class: "plain link", data: { key: "knobs reset" },
         title: "Judge by the run's own knobs", onclick: () => send("look", { knobs: "run" }),
       }, "Reset")),
       view.sliders.slice(0, 4).map((knob) => slider(knob, SpecGuard.turn)),
-      h("div", { class: "line" }, view.choices.slice(0, 1).map(choice), h("span", { class: "space" }),
-        view.switches.map(toggle)),
-      h("details", { class: "more" }, h("summary", { data: { key: "more knobs" } }, "More knobs"),
+      h("div", { class: "line" }, view.choices.slice(0, 1).map((item) => choice(item)), h("span", { class: "space" }),
+        view.switches.map((item) => toggle(item))),
+      calibration(view),
+      more && h("details", {
+        class: "more", open: moreOpen, ontoggle: (event) => { moreOpen = event.currentTarget.open; },
+      }, h("summary", { data: { key: "more knobs" } }, "More knobs"),
         view.sliders.slice(4).map((knob) => slider(knob, SpecGuard.turn)),
-        h("div", { class: "line" }, view.choices.slice(1).map(choice))),
-      h("p", { class: "quiet line short" }, view.sampling_text, h("span", { class: "space" }), "need a re-run"),
-      h("div", { class: "tall" }, h("h3", {}, "Sampling ", h("span", { class: "quiet" }, "a change starts a new run")),
-        view.sampling.map((knob) => slider(knob, null))),
+        h("div", { class: "line" }, view.choices.slice(1).map((item) => choice(item, null, item.key === "selection_method" ? view.unrecorded : [])))),
+      !alone && h("p", { class: "quiet line short" }, view.sampling_text, h("span", { class: "space" }), "need a re-run"),
+      h("div", { class: alone ? "alone" : "tall" }, h("h3", {}, "Sampling ", h("span", { class: "quiet" }, "a change starts a new run")),
+        view.sampling.map((knob) => slider(knob, null)),
+        h("div", { class: "line" }, view.fresh_choices.map((item) => choice(item, "setup")),
+          view.fresh_switches.map((item) => toggle(item, "setup")))),
       h("div", { class: "flips" }));
+    const note = root.querySelector(".head .note");
+    if (note && view.differs) note.title = view.differs;
     flips(root.querySelector(".flips"), view);
   }
 
@@ -116,20 +127,42 @@
     window.addEventListener("pointerup", drop, { once: true });
   }
 
-  function choice(item) {
+  // Bounds that were never measured for this pair are called so, and can be measured here.
+  function calibration(view) {
+    if (!view.uncalibrated && !view.calibrated) return null;
+    if (!view.uncalibrated) return h("p", { class: "quiet calibrated" }, view.calibrated);
+    const ask = (problems) => send("drive", problems ? { move: "calibrate", problems } : { move: "calibrate" });
+    const file = () => {
+      const input = h("input", { type: "file", accept: ".jsonl,.json,application/json" });
+      input.addEventListener("change", async () => ask(await input.files[0].text()));
+      input.click();
+    };
+    return h("p", { class: "line calibration" }, h("b", { class: "refused", title: view.uncalibrated }, "uncalibrated"),
+      h("button", {
+        type: "button", needs: "models", data: { key: "calibrate" }, title: `${view.uncalibrated}. Measures what is usual for this pair on 40 problems; for this session`,
+        onclick: () => ask(null),
+      }, "Calibrate"),
+      h("button", {
+        type: "button", class: "plain link", needs: "models", data: { key: "calibrate file" }, title: "On problems of a file: JSON lines with a question each", onclick: file,
+      }, "on a file"));
+  }
+
+  function choice(item, event, off) {
     const list = h("select", {
       "aria-label": item.word, title: item.sentence, class: item.changed ? "changed" : null,
       data: { key: `knob ${item.key}` },
-      onchange: () => send("look", { knob: item.key, value: list.value }),
-    }, item.options.map((option) => h("option", { value: option, selected: option === item.value }, option)));
+      onchange: () => send(event || "look", { knob: item.key, value: list.value }),
+    }, item.options.map((option) => h("option", {
+      value: option, selected: option === item.value, disabled: (off || []).includes(option), title: (off || []).includes(option) ? "not recorded" : null,
+    }, option)));
     return h("label", { class: "choice" }, h("span", { class: "quiet" }, item.word), list);
   }
 
-  function toggle(item) {
+  function toggle(item, event) {
     return h("button", {
       type: "button", class: `switch ${item.changed ? "changed" : ""}`, "aria-pressed": String(item.on),
       disabled: Boolean(item.off), title: item.off || item.sentence, data: { key: `knob ${item.key}` },
-      onclick: () => send("look", { knob: item.key, value: !item.on }),
+      onclick: () => send(event || "look", { knob: item.key, value: !item.on }),
     }, icon(item.on ? "yes" : "no"), item.word);
   }
 
@@ -151,7 +184,7 @@
       h("u", { class: flip.certain ? "" : "quiet" }, flip.sum))))),
       h("footer", {}, h("span", {}, view.stale), h("span", { class: "space" }),
         view.first !== null && h("button", {
-          type: "button", data: { key: "rerun" }, title: "A branch: the run again from there, at these knobs",
+          type: "button", needs: "models", data: { key: "rerun" }, title: "A branch: the run again from there, at these knobs",
           onclick: () => send("drive", { move: "rerun", step: view.first }),
         }, icon("reset"), `Re-run from step ${view.first + 1}`)));
   }

@@ -34,7 +34,7 @@
         ? [line("this run", alone.run_width, alone.run, "measured", ""),
           line("target only", alone.target_width, alone.target, alone.basis, alone.basis),
           h("p", {}, `${alone.ratio} of its time. ${view.target}`)]
-        : h("p", {}, `Not known while the target has written nothing: its time per token is not measured. ${view.target}`));
+        : h("p", {}, `${view.unknown} ${view.target}`));
   }
 
   function line(name, width, milliseconds, basis, kind) {

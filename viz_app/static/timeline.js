@@ -9,13 +9,15 @@
   function draw(root, view) {
     // While the handle is held it is not drawn anew under the hand; blocks are.
     if (held && root.querySelector(".handle")) { restale(root, view); return; }
-    const axis = h("div", { class: "axis" }, h("h2", {}, "Timeline"), view.branch && h("em", { title: "branch" }, view.branch),
+    const axis = h("div", { class: "axis" }, h("h2", {}, "Timeline", view.blocks.length > 0 && SpecGuard.picture("timeline")), view.branch && h("em", { title: "branch" }, view.branch),
       h("span", { style: { bottom: "100%" } }, "1"), h("span", { style: { bottom: "50%" } }, "0.5"),
       h("span", { style: { bottom: "0" } }, "0"));
     if (!view.blocks.length) {
       SpecGuard.put(root, axis, h("div", { class: "track blank" },
         h("div", { class: "plot" }, grid(), threshold(view)),
-        h("p", { class: "empty" }, "Each step will stand here as a block: as wide as its tokens, as high as its score. Press Step.")),
+        h("p", { class: "empty" }, view.unit === "block"
+          ? "Each block of drafted tokens will stand here: as wide as what it kept, as high as the share accepted. Press Step."
+          : "Each step will stand here as a block: as wide as its tokens, as high as its score. Press Step.")),
         h("div", { class: "side" }));
       return;
     }
@@ -26,15 +28,37 @@
     const inner = h("div", { class: "inner", style: { width } },
       h("div", { class: "labels" }, view.blocks.map((block, i) => label(view, block, places[i], i))),
       h("div", { class: "plot" }, grid(), selected(view, places),
-        view.blocks.map((block, i) => bar(block, places[i], i)),
+        view.blocks.map((block, i) => bar(view, block, places[i], i)),
         lines(view, places), marks(view, places), threshold(view)),
       h("div", { class: "texts" }, view.blocks.map((block, i) => text(block, places[i]))),
       scrubber(view, places));
     const scroller = h("div", { class: "scroller" }, inner);
     SpecGuard.put(root, axis, h("div", { class: "track" }, scroller), side(view));
     scroller.scrollLeft = left;
+    fit(root);
     reveal(scroller, inner, places[chosen(view)]);
   }
+
+  // A label that is too long for its block gives up its tokens, then its word, then its score;
+  // the mark and the title still say them.
+  function fit(root) {
+    const labels = [...root.querySelectorAll(".label")];
+    for (const less of ["tight", "terse", "unscored"]) {
+      const long = labels.filter((label) => label.scrollWidth > label.clientWidth + 1);
+      long.forEach((label) => label.classList.add(less));
+      if (!long.length) return;
+    }
+  }
+
+  let wide = 0;
+  new ResizeObserver(() => {
+    const { roots, views } = SpecGuard;
+    const now = document.documentElement.clientWidth;
+    if (now === wide) return;
+    const first = wide === 0;
+    wide = now;
+    if (!first && roots.timeline) draw(roots.timeline, views.timeline);
+  }).observe(document.documentElement);
 
   function restale(root, view) {
     root.querySelectorAll(".inner > .plot > .block").forEach((element, i) => element.classList.toggle("stale", view.blocks[i].stale));
@@ -46,7 +70,7 @@
 
   // Shares of the width; blocks never get narrower than is legible, the strip scrolls instead.
   function layout(view) {
-    const least = 92;
+    const least = view.unit === "block" ? 64 : 92;
     const room = Math.max((document.documentElement.clientWidth || 1280) - 200, 400);
     const natural = view.blocks.map((block) => Math.max((block.tokens / view.scale) * room, least));
     const sum = natural.reduce((a, b) => a + b, 0);
@@ -74,34 +98,51 @@
     const refused = block.kind.includes("fallback");
     const current = index === chosen(view) && view.cursor > 0;
     return h("button", {
-      type: "button", class: `label ${current ? "on" : ""} ${block.stale ? "stale" : ""} ${place.pixels < 200 + 7 * (block.tokens_text.length - 6) ? "tight" : ""}`, style: spot(place),
+      type: "button", class: `label ${current ? "on" : ""} ${block.stale ? "stale" : ""}`, style: spot(place),
       "aria-pressed": String(current), data: { key: `step ${index}` },
-      title: `step ${block.number}: ${block.word}`,
+      title: hint(view, block),
       onclick: () => send("look", { step: index }),
     },
-    block.hits.length > 0 && h("i", { class: "hit", title: `breakpoint: ${block.hits.join(", ")}` }),
+    block.hits.length > 0 && h("i", { class: index > chosen(view) ? "hit armed" : "hit", title: `breakpoint: ${block.hits.join(", ")}` }),
     h("b", {}, block.number),
     h("span", { class: refused ? "word refused" : "word" },
-      block.kind !== "open" && icon(refused ? "no" : "yes"), block.word),
+      block.kind !== "open" && block.kind !== "partial" && icon(block.kind === "edited" ? "edit" : refused ? "no" : "yes"), block.word),
     h("em", { class: "stale-word" }, "stale"),
     block.flips && h("em", { class: "flips-word" }, "flips"),
-    block.score_text && h("b", {}, block.score_text),
+    block.score_text && h("b", { class: "score" }, block.score_text),
     h("span", { class: "quiet" }, block.tokens_text),
-    block.attempt && h("span", { class: "quiet" }, block.attempt));
+    block.attempt && h("span", { class: "quiet" }, block.attempt),
+    remarks(block, index));
   }
 
-  function bar(block, place, index) {
+  // Branches that leave here, and a note; each opens its table.
+  function remarks(block, index) {
+    const mark = (name, title, words, tab) => h("span", {
+      class: "remark", title, onclick: (event) => {
+        event.stopPropagation();
+        send("look", { step: index });
+        SpecGuard.openTable(tab);
+      },
+    }, icon(name), words && h("span", {}, words));
+    const forks = block.forks || [];
+    return [
+      forks.length > 0 && mark("fork", `branches here: ${forks.join(", ")}`, forks.length > 1 ? String(forks.length) : forks[0], "tree"),
+      block.note && mark("note", `note: ${block.note}`, "", "notes"),
+    ];
+  }
+
+  function bar(view, block, place, index) {
     const height = block.score === null ? 0.06 : Math.min(Math.max(block.score, 0.02), 1);
     const level = block.score === null ? "" : `signal-${block.level}`;
     return h("div", {
       class: `block ${block.kind} ${block.stale ? "stale" : ""}`, style: { ...spot(place), height: share(height) },
-      title: hint(block), onclick: () => send("look", { step: index }),
+      title: hint(view, block), onclick: () => send("look", { step: index }),
     }, h("div", { class: level }));
   }
 
-  function hint(block) {
+  function hint(view, block) {
     const parts = block.readings.map((reading) => `${reading.name} ${reading.text}`);
-    return [`step ${block.number}, ${block.word}`, ...parts].join("\n");
+    return [block.hint || `${view.unit} ${block.number}, ${block.word}`, ...parts].join("\n");
   }
 
   function selected(view, places) {
@@ -138,43 +179,48 @@
         if (!reading) return;
         const style = { left: share(middle(places[i])), bottom: share(reading.value) };
         out.push(h("u", { class: order ? "mark square" : "mark", style, "aria-hidden": "true" }));
-        if (i === chosen(view) && view.cursor > 0) out.push(caption(block, reading, style));
+        if (i === chosen(view) && view.cursor > 0) out.push(caption(block, reading, style, places[i].pixels));
       });
     });
     return out;
   }
 
   // The chosen step's readings in numbers; of two close ones the lower stands below its mark.
-  function caption(block, reading, style) {
+  function caption(block, reading, style, pixels) {
     const others = block.readings.filter((r) => r.name !== reading.name);
     const lower = others.some((r) => r.value > reading.value || (r.value === reading.value && r.name < reading.name));
-    const place = Math.min(Math.max(reading.value + (lower ? -0.13 : 0.13), 0.08), 0.92);
-    return h("span", { class: parseFloat(style.left) > 85 ? "caption left" : "caption", style: { left: style.left, bottom: share(place) } },
-      `${reading.name} ${reading.text}`);
+    const words = `${reading.name} ${reading.text}`;
+    // Beside its mark where the block has room for it, else over or under it.
+    const beside = pixels / 2 > 6 * words.length + 14;
+    const away = beside ? 0.13 : 0.2;
+    const place = Math.min(Math.max(reading.value + (lower ? -away : away), 0.08), 0.92);
+    return h("span", { class: `caption ${beside ? "" : "centred"}`, style: { left: style.left, bottom: share(place) } }, words);
   }
 
   const high = (value) => share(Math.min(Math.max(value, 0), 1));
 
   function threshold(view) {
-    return [h("div", { class: "threshold", style: { bottom: high(view.threshold) }, "aria-hidden": "true" }),
-      h("div", { class: "threshold now", style: { bottom: high(view.now) }, "aria-hidden": "true", hidden: !view.turned })];
+    const { gate } = view;
+    return gate && [h("div", { class: "threshold", style: { bottom: high(gate.threshold) }, "aria-hidden": "true" }),
+      h("div", { class: "threshold now", style: { bottom: high(gate.now) }, "aria-hidden": "true", hidden: !gate.turned })];
   }
 
   // The handle judges the recorded run by another threshold; the line of the run stays where it was.
-  function side(view) {
-    const near = Math.abs(view.now - view.threshold) < 0.2;
+  function side({ gate }) {
+    if (!gate) return h("div", { class: "side" });
+    const near = Math.abs(gate.now - gate.threshold) < 0.2;
     const handle = h("span", {
-      class: view.turned ? "handle turned" : "handle", tabindex: "0", role: "slider", "aria-label": "threshold",
-      "aria-valuemin": 0, "aria-valuemax": 1.01, "aria-valuenow": view.now, "aria-orientation": "vertical",
-      title: "Drag, or up and down: what flips at another threshold", style: { bottom: high(view.now) },
+      class: gate.turned ? "handle turned" : "handle", tabindex: "0", role: "slider", "aria-label": "threshold",
+      "aria-valuemin": 0, "aria-valuemax": 1.01, "aria-valuenow": gate.now, "aria-orientation": "vertical",
+      title: "Drag, or up and down: what flips at another threshold", style: { bottom: high(gate.now) },
       data: { key: "threshold handle" },
     }, SpecGuard.svg("svg", { viewBox: "0 0 8 12", "aria-hidden": "true" }, SpecGuard.svg("path", { d: "M2 3v6M6 3v6" })),
-    h("em", {}, view.turned ? `what-if ${view.now_text}` : `threshold ${view.now_text}`));
-    let value = view.now;
+    h("em", {}, gate.turned ? `what-if ${gate.now_text}` : `threshold ${gate.now_text}`));
+    let value = gate.now;
     const show = (next) => {
       value = Math.min(Math.max(Math.round(next * 100) / 100, 0), 1.01);
-      moveLine(handle, value, value !== view.threshold);
-      SpecGuard.turn("threshold", value);
+      moveLine(handle, gate, value);
+      SpecGuard.turn(gate.knob, Number((value * gate.whole).toFixed(6)));
     };
     handle.addEventListener("keydown", (event) => {
       const by = { ArrowUp: 1, ArrowDown: -1 }[event.key];
@@ -183,7 +229,7 @@
       event.stopPropagation();
       show(value + by * (event.shiftKey ? 0.1 : 0.01));
     });
-    handle.addEventListener("dblclick", () => show(view.threshold));
+    handle.addEventListener("dblclick", () => show(gate.threshold));
     handle.addEventListener("pointerdown", (event) => {
       event.preventDefault();
       handle.focus({ preventScroll: true });
@@ -199,17 +245,18 @@
       window.addEventListener("pointerup", drop, { once: true });
     });
     return h("div", { class: "side" },
-      view.turned && h("span", { class: `at ${near ? (view.now < view.threshold ? "over" : "beneath") : ""}`, style: { bottom: high(view.threshold) } },
-        `as run ${view.threshold_text}`), handle);
+      gate.turned && h("span", { class: `at ${near ? (gate.now < gate.threshold ? "over" : "beneath") : ""}`, style: { bottom: high(gate.threshold) } },
+        `as run ${gate.threshold_text}`), handle);
   }
 
-  function moveLine(handle, value, turned) {
+  function moveLine(handle, gate, value) {
+    const turned = value !== gate.threshold;
     const line = SpecGuard.roots.timeline.querySelector(".threshold.now");
     line.hidden = !turned;
     line.style.bottom = high(value);
     handle.style.bottom = high(value);
     handle.classList.toggle("turned", turned);
-    handle.querySelector("em").textContent = `${turned ? "what-if" : "threshold"} ${value.toFixed(2)}`;
+    handle.querySelector("em").textContent = `${turned ? "what-if" : "threshold"} ${(value * gate.whole).toFixed(2)}`;
   }
 
   function text(block, place) {
@@ -229,8 +276,8 @@
     for (let cursor = 1; cursor <= total; cursor += 1) {
       stops.push(h("i", { style: { left: share(x(cursor)) } }));
     }
-    const name = view.cursor === 0 ? "before step 1"
-      : `step ${chosen(view) + 1}, ${view.phases[(view.cursor - 1) % view.n_phases]}`;
+    const name = view.cursor === 0 ? `before ${view.unit} 1`
+      : `${view.unit} ${chosen(view) + 1}, ${view.phases[(view.cursor - 1) % view.n_phases]}`;
     const thumb = h("u", {
       class: "thumb", tabindex: "0", role: "slider", "aria-label": "Place in the run",
       "aria-valuemin": "0", "aria-valuemax": total, "aria-valuenow": view.cursor, "aria-valuetext": name,

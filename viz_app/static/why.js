@@ -4,6 +4,7 @@
 
   function draw(root, view) {
     if (view.empty) { empty(root, "Why", view.empty); return; }
+    if (view.chips) { SpecGuard.drawChip(root, view); return; }
     const other = view.whatif;
     const asked = other && choice.why === "whatif" ? other : null;
     const shown = asked && !asked.trouble ? { ...view, ...asked } : view;
@@ -60,7 +61,7 @@
       h("div", { class: "beam" }, parts, gap, h("u", { style: { left: percent(view.threshold) } }),
         now !== null && now !== view.threshold && h("s", { class: "now", title: "threshold now", style: { left: percent(now) } })),
       h("div", { class: "names" },
-        now !== null && Math.abs(now - view.score) > 0.05 && h("span", {
+        now !== null && Math.abs(now - view.score) > 0.05 && Math.abs(now - view.threshold) > 0.12 && h("span", {
           class: `turned ${now < view.score ? "left" : "right"}`, style: { left: percent(now) },
         }, "what-if"),
         h("span", { class: near ? (after ? "right" : "left") : "", style: { left: percent(view.score) } }, "score"),
@@ -80,11 +81,11 @@
   function flipLines(view) {
     return [h("h3", { class: "with-actions" }, "What would flip it", h("span", { class: "space" }),
       h("button", {
-        type: "button", class: "plain link", data: { key: "redraw" }, title: "Draw this step again, on a branch (R)",
+        type: "button", class: "plain link", needs: "models", data: { key: "redraw" }, title: "Draw this step again, on a branch (R)",
         onclick: () => depart("redraw"),
       }, "Redraw"),
       h("button", {
-        type: "button", class: "plain link", data: { key: "force" }, title: "Decide otherwise, on a branch (F)",
+        type: "button", class: "plain link", needs: "models", data: { key: "force" }, title: "Decide otherwise, on a branch (F)",
         onclick: () => depart(view.force),
       }, view.force === "accept" ? "Force accept" : "Force fallback")), h("ul", { class: "flip-lines" }, view.flips.map((line) => {
       const parts = [icon(line.does ? "yes" : "no"), h("span", {}, line.text), h("u", {}, line.value)];

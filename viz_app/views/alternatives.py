@@ -18,7 +18,11 @@ from viz_app.views.tokens import token_text
 def alternatives_view(
     token: TokenSignal, config: DecodeConfig, pieces: Mapping[int, bytes]
 ) -> dict[str, Any] | None:
-    """Rows by falling probability, the drawn token among them; None where none were recorded."""
+    """Rows by falling probability, the drawn token among them; None where none were recorded.
+
+    A row is [text, id, width of its bar in percent, raw, sampled, whether it was drawn]; `others`
+    is [raw, sampled] of all that is not listed. Lists, as a page holds hundreds of them.
+    """
     if not token.alternatives:
         return None
     known = {item.token_id: item.logprob for item in token.alternatives}
@@ -28,24 +32,24 @@ def alternatives_view(
     sampled = sampled_probabilities(token, [p for _, p in ranked], config.draft_temperature)
     top = math.exp(ranked[0][1])
     rows = [
-        {
-            "text": token_text(token_id, pieces),
-            "id": token_id,
-            "width": round(100 * math.exp(logprob) / top, 1),
-            "p": significant(math.exp(logprob)),
-            "sampled": _sampled_text(None if sampled is None else sampled[place]),
-            "drawn": token_id == token.token_id,
-        }
+        [
+            token_text(token_id, pieces),
+            token_id,
+            round(100 * math.exp(logprob) / top, 1),
+            significant(math.exp(logprob)),
+            _sampled_text(None if sampled is None else sampled[place]),
+            token_id == token.token_id,
+        ]
         for place, (token_id, logprob) in enumerate(ranked)
     ]
     rest = max(1 - math.fsum(math.exp(logprob) for _, logprob in ranked), 0.0)
     kept = None if sampled is None else max(1 - math.fsum(sampled), 0.0)
     return {
         "rows": rows,
-        "others": {
-            "p": significant(rest) if rest >= 1e-6 else "0",
-            "sampled": _sampled_text(None if kept is None else (kept if kept > 1e-3 else 0.0)),
-        },
+        "others": [
+            significant(rest) if rest >= 1e-6 else "0",
+            _sampled_text(None if kept is None else (kept if kept > 1e-3 else 0.0)),
+        ],
     }
 
 

@@ -7,16 +7,25 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from specguard_core.errors import NotMeasured
+from specguard_core.readings import counted_tokens, scales_of
 from specguard_core.types import Candidate, Selection, Verdict
-from specguard_core.verification import counted_tokens, scales_of, verify
+from specguard_core.verification import verify
 from viz_app.figures.candidate_graph import candidate_graph
-from viz_app.session import WRITTEN, Look, Sight
+from viz_app.session import WRITTEN, Look
+from viz_app.sight import Sight
 from viz_app.views.numbers import decimals_apart, fixed, level, nats
 from viz_app.views.tokens import step_text
+from viz_app.whatif import WhatIf
 
 
-def candidates_view(sight: Sight | None, look: Look) -> dict[str, Any]:
-    """Cards, graph and matrix at a stop; what is not known there yet is left out."""
+def candidates_view(
+    sight: Sight | None, look: Look, whatif: WhatIf | None = None
+) -> dict[str, Any]:
+    """Cards, graph and matrix at a stop; what is not known there yet is left out.
+
+    With another similarity or cut set, the clusters and the medoid are those they would make of the
+    recorded draws; letters stay as they were.
+    """
     if sight is None:
         return {"empty": "Each step's candidates will stand here, by cluster."}
     if not sight.candidates and sight.written is None:
@@ -24,6 +33,8 @@ def candidates_view(sight: Sight | None, look: Look) -> dict[str, Any]:
     labels = candidate_labels(sight)
     order = display_order(sight)
     shown = shown_index(sight, look)
+    as_run = sight.selection
+    sight = selected_anew(sight, whatif)
     matrix = _matrix(sight)
     medoid = None if sight.selection is None else sight.selection.chosen
     graph = None
@@ -36,7 +47,11 @@ def candidates_view(sight: Sight | None, look: Look) -> dict[str, Any]:
         "step": sight.step_index + 1,
         "n_draws": sum(len(candidate.draws) for candidate in sight.candidates),
         "method": None if sight.selection is None else sight.selection.method,
-        "cut": fixed(config.cluster_similarity, 2),
+        "methods": list(sight.similarity),
+        "cut": config.cluster_similarity,
+        "turned": None
+        if sight.selection is as_run or as_run is None
+        else _turned(as_run, sight, labels),
         "labels": labels,
         "medoid": medoid,
         "shown": shown,
@@ -49,6 +64,30 @@ def candidates_view(sight: Sight | None, look: Look) -> dict[str, Any]:
         "written": _written_card(sight, labels),
         "pending": _pending(sight),
     }
+
+
+def selected_anew(sight: Sight, whatif: WhatIf | None) -> Sight:
+    """The sight as the similarity and cut that are set would have it; itself where they are not."""
+    regate = None if whatif is None else whatif.regate
+    if whatif is None or regate is None or sight.selection is None or sight.verdict is None:
+        return sight
+    selection = regate.selections[sight.step_index]
+    config = replace(
+        sight.trace.config,
+        selection_method=whatif.config.selection_method,
+        cluster_similarity=whatif.config.cluster_similarity,
+    )
+    if selection is None or config == sight.trace.config:
+        return sight
+    other = replace(sight, selection=selection, trace=replace(sight.trace, config=config))
+    return replace(other, verdict=verdict_if_chosen(other, selection.chosen))
+
+
+def _turned(as_run: Selection, sight: Sight, labels: Sequence[str]) -> str:
+    """What another similarity or cut makes of the draws, in words."""
+    if sight.selection is None or sight.selection.chosen == as_run.chosen:
+        return "as set: the same medoid"
+    return f"as set: {labels[sight.selection.chosen]}, not {labels[as_run.chosen]}"
 
 
 def candidate_labels(sight: Sight) -> list[str]:
@@ -99,9 +138,10 @@ def shown_index(sight: Sight, look: Look) -> int:
 def shown_name(sight: Sight, look: Look) -> str:
     """The words for what is shown: "candidate A", "target's step"."""
     index = shown_index(sight, look)
-    return (
-        "target\u2019s step" if index == WRITTEN else f"candidate {candidate_labels(sight)[index]}"
-    )
+    if index != WRITTEN:
+        return f"candidate {candidate_labels(sight)[index]}"
+    edited = sight.outcome is not None and sight.outcome.source == "edited"
+    return "your step" if edited else "target\u2019s step"
 
 
 def verdict_if_chosen(sight: Sight, index: int) -> Verdict | None:
@@ -170,7 +210,7 @@ def _card(sight: Sight, index: int, label: str) -> dict[str, Any]:
         "cluster": None if selection is None else selection.clusters[index],
         "draws": _draws(candidate),
         "medoid": is_medoid and len(sight.candidates) > 1,
-        "score_label": "score" if is_medoid else "if chosen",
+        "score_label": "score" if is_medoid or selection is None else "if chosen",
         "score": score,
         "text": difference(text, base),
         "facts": [

@@ -5,7 +5,7 @@ from typing import Any
 
 from specguard_core.config import ReadingName
 from specguard_core.types import Candidate, TokenSignal
-from viz_app.session import Sight
+from viz_app.sight import Sight
 from viz_app.views.numbers import fixed, nats, nice_ticks, tick_text
 from viz_app.views.scales import bounds_of
 
@@ -17,11 +17,14 @@ _TOKEN_VALUE: dict[str, Callable[[TokenSignal], float | None]] = {
 
 
 def curves(sight: Sight, candidate: Candidate, counted: Sequence[int]) -> list[dict[str, Any]]:
-    """Log-probability, grounding and entropy, one value per token; None: not measured."""
+    """Log-probability, grounding and entropy, one value per token; None: not measured.
+
+    Where the target's view was measured, its log-probability stands beside the draft's.
+    """
     return [
-        _curve(sight, candidate, counted, "log-prob", "nat", "confidence"),
-        _curve(sight, candidate, counted, "grounding", "share", "grounding"),
-        _curve(sight, candidate, counted, "entropy", "nat", None),
+        _curve(sight, candidate, counted, "log-prob", "nat", ("confidence", "target_confidence")),
+        _curve(sight, candidate, counted, "grounding", "share", ("grounding",)),
+        _curve(sight, candidate, counted, "entropy", "nat", ()),
     ]
 
 
@@ -31,20 +34,21 @@ def _curve(
     counted: Sequence[int],
     name: str,
     unit: str,
-    reading: ReadingName | None,
+    readings: Sequence[ReadingName],
 ) -> dict[str, Any]:
     values = [_TOKEN_VALUE[name](token) for token in candidate.tokens]
-    measured = [value for value in values if value is not None]
+    others = [t.target_logprob for t in candidate.tokens] if name == "log-prob" else []
+    measured = [value for value in (*values, *others) if value is not None]
     if not measured:
         return {"name": name, "unit": unit, "values": values, "absent": "not measured"}
-    threshold = None if reading is None else _threshold(sight, reading)
+    found = [value for reading in readings if (value := _threshold(sight, reading)) is not None]
+    threshold = found[0] if found else None
     low, high = _axis(name, measured, threshold)
     ticks = nice_ticks(low, high)
-    marked = _marked(values, counted, most=reading is None)
     return {
         "name": name,
         "unit": unit,
-        "values": [None if value is None else round(value, 5) for value in values],
+        "values": _rounded(values),
         "low": low,
         "high": high,
         "ticks": [{"value": tick, "text": tick_text(tick, ticks)} for tick in ticks],
@@ -55,13 +59,26 @@ def _curve(
             "text": _raw_text(name, threshold),
             "label": f"normalised under {fixed(sight.trace.config.threshold, 2)}",
         },
-        "marked": None
-        if marked is None
-        else {
-            "index": marked[0],
-            "text": ("most " if reading is None else "least ") + _raw_text(name, marked[1]),
-        },
+        "marked": _mark(name, values, counted, most=not readings),
+        "target": None
+        if all(value is None for value in others)
+        else {"values": _rounded(others), "marked": _mark(name, others, counted, most=False)},
     }
+
+
+def _rounded(values: Sequence[float | None]) -> list[float | None]:
+    return [None if value is None else round(value, 5) for value in values]
+
+
+def _mark(
+    name: str, values: Sequence[float | None], counted: Sequence[int], *, most: bool
+) -> dict[str, Any] | None:
+    """The token that decides; None where a counted one was not measured."""
+    marked = _marked(values, counted, most=most)
+    if marked is None:
+        return None
+    word = "most" if most else "least"
+    return {"index": marked[0], "text": f"{word} {_raw_text(name, marked[1])}"}
 
 
 def _threshold(sight: Sight, reading: ReadingName) -> float | None:

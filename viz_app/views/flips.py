@@ -7,9 +7,9 @@ import math
 from typing import Any
 
 from specguard_core.config import ReadingName
+from specguard_core.readings import SIGNALS
 from specguard_core.types import Reading, Verdict
-from specguard_core.verification import SIGNALS
-from viz_app.session import Sight
+from viz_app.sight import Sight
 from viz_app.views.candidates import candidate_labels, verdict_if_chosen
 from viz_app.views.numbers import fixed, nats
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from specguard_core.metrics import target_only_time
 from specguard_core.types import Cost, Role, RoleCost, Trace
-from viz_app.session import Look, Session, place, steps_in_sight, stop_at
+from viz_app.session import Look, Session, place
+from viz_app.sight import unit_costs
 from viz_app.views.numbers import milliseconds, significant
 
 _ROLES: tuple[tuple[str, str, tuple[Role, ...]], ...] = (
@@ -19,10 +20,9 @@ _ROLES: tuple[tuple[str, str, tuple[Role, ...]], ...] = (
 
 def ledger_view(session: Session, look: Look) -> dict[str, Any]:
     """A row per role and a column per step; a step under way counts as far as it got."""
-    sights = steps_in_sight(session)
-    if not sights:
+    costs = unit_costs(session)
+    if not costs:
         return {"empty": "What the run costs will stand here: tokens and milliseconds by role."}
-    costs = [sight.cost for sight in sights]
     total = Cost()
     for spent in costs:
         total += spent
@@ -46,8 +46,8 @@ def ledger_view(session: Session, look: Look) -> dict[str, Any]:
         )
     return {
         "rows": rows,
-        "steps": [f"step {sight.step_index + 1}" for sight in sights],
-        "selected": None if cursor == 0 else stop_at(cursor)[0],
+        "steps": [f"{session.pace.unit} {index + 1}" for index in range(len(costs))],
+        "selected": None if cursor == 0 else session.pace.stop_at(cursor)[0],
         "total": {
             "tokens": str(sum(cost.tokens for cost in whole.values())),
             "ms": milliseconds(_milliseconds([total])),
@@ -55,8 +55,20 @@ def ledger_view(session: Session, look: Look) -> dict[str, Any]:
         },
         "target": f"Target passes {total.target_passes:,}, "
         f"positions read {total.target_positions:,}.",
-        "alone": _alone(session.trace, _milliseconds([total])),
+        "alone": None
+        if session.trace is not None and session.trace.chains
+        else _alone(session.trace, _milliseconds([total])),
+        "unknown": _unknown(session),
     }
+
+
+def _unknown(session: Session) -> str:
+    """Why the target's own time is not known."""
+    if session.pace.unit == "block":
+        return "Not known: the target checked blocks and wrote no text alone here."
+    if session.trace is not None and session.trace.chains:
+        return "Not known: several chains ran, and only one of them is the text."
+    return "Not known while the target has written nothing: its time per token is not measured."
 
 
 def _alone(trace: Trace | None, run: float) -> dict[str, Any] | None:

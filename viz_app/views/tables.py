@@ -1,34 +1,36 @@
 """The tables at the foot: the ledger, the tree of branches, two of them compared, the log."""
 
-from typing import Any, assert_never
+from collections.abc import Mapping
+from typing import Any
 
-from specguard_core.decoder.states import (
-    AwaitingBlock,
-    AwaitingChains,
-    AwaitingCommit,
-    AwaitingDraft,
-    AwaitingSelection,
-    AwaitingVerdict,
-    Finished,
-    State,
-)
+from specguard_core.config import StrategyName
+from viz_app.abilities import Ability
 from viz_app.figures.branch_tree import Twig, branch_tree
-from viz_app.session import Line, Look, Session, place, stop_at
-from viz_app.views.candidates import cluster_letter
+from viz_app.gold import NO_GOLD, Gold
+from viz_app.session import Line, Look, Session
 from viz_app.views.compare import compare_view
 from viz_app.views.ledger import ledger_view
-from viz_app.views.numbers import fixed
-from viz_app.views.tokens import step_text
-from viz_app.views.top import FINISH_WORDS
+from viz_app.views.log import log_view
+from viz_app.views.notes import notes_view
+from viz_app.views.raw import raw_view
+from viz_app.views.thresholds import thresholds_view
 
 
-def tables_view(session: Session, look: Look) -> dict[str, Any]:
-    """One view per tab; the browser switches between them."""
+def tables_view(
+    session: Session,
+    look: Look,
+    gold: Gold = NO_GOLD,
+    abilities: Mapping[StrategyName, Ability] | None = None,
+) -> dict[str, Any]:
+    """One view per tab; the browser switches between them. Two are made only while open."""
     return {
         "ledger": ledger_view(session, look),
         "tree": tree_view(session),
-        "compare": compare_view(session, look),
+        "compare": compare_view(session, look, abilities),
+        "thresholds": thresholds_view(session, look, gold) if look.tab == "thresholds" else None,
         "log": log_view(session, look),
+        "notes": notes_view(session, look),
+        "raw": raw_view(session.trace, look.opened) if look.tab == "raw" else None,
     }
 
 
@@ -56,52 +58,12 @@ def tree_view(session: Session) -> dict[str, Any]:
     }
 
 
-def log_view(session: Session, look: Look) -> dict[str, Any]:
-    """Each transition in a sentence; the one that is looked at is marked."""
-    rows = []
-    for number, state in enumerate(session.history[1:], start=1):
-        step_index, phase = stop_at(number)
-        rows.append(
-            {"number": number, "step": step_index + 1, "phase": phase, "text": _told(state)}
-        )
-    return {"rows": rows, "at": place(session, look)}
-
-
-def _told(state: State) -> str:
-    match state:
-        case AwaitingSelection(candidates=candidates):
-            draws = sum(len(candidate.draws) for candidate in candidates)
-            if not candidates:
-                return "no draft is asked"
-            return f"{draws} draws, {len(candidates)} distinct"
-        case AwaitingVerdict(selection=selection):
-            if selection is None:
-                return "nothing to select"
-            count = len(set(selection.clusters))
-            letter = cluster_letter(selection.clusters[selection.chosen])
-            return f"{count} cluster{'s' if count > 1 else ''}, one of {letter} chosen"
-        case AwaitingCommit(verdict=verdict, plan=plan):
-            force = ", forced" if plan.forced else ""
-            if verdict is None:
-                return f"no check, {plan.source} writes{force}"
-            word = "accepted" if verdict.accepted else "refused"
-            return f"{word}, {fixed(verdict.score)} of {fixed(verdict.threshold, 2)}{force}"
-        case AwaitingBlock() | AwaitingChains():
-            return "a state of another kind of run"
-        case AwaitingDraft(trace=trace) | Finished(trace=trace):
-            if not trace.steps:
-                return "begun"
-            step = trace.steps[-1]
-            text = f"{step.outcome.source} kept: {step_text(step.output, trace.pieces, 120)}"
-            if isinstance(state, Finished) and trace.finish is not None:
-                text += f"  ({FINISH_WORDS[trace.finish.reason]})"
-            return text
-        case _:
-            assert_never(state)
-
-
 def _n_steps(line: Line) -> int:
-    return len(line.history[-1].trace.steps) if line.history else 0
+    """Units of a branch; where several chains run, steps of the longest."""
+    if not line.history:
+        return 0
+    trace = line.history[-1].trace
+    return max((len(chain.units) for chain in trace.chains), default=len(trace.units))
 
 
 def _end(line: Line) -> str:

@@ -1,9 +1,15 @@
 """The timeline: one block per step. Width is tokens, height and fill are the score."""
 
+from dataclasses import dataclass
 from typing import Any
 
+from specguard_core.config import DecodeConfig
+from specguard_core.readings import HIGHEST_GRADE
+from specguard_core.strategies import STRATEGIES, StepStrategy
 from viz_app.breakpoints import hits
-from viz_app.session import N_PHASES, PHASES, Look, Session, Sight, place, steps_in_sight
+from viz_app.session import Look, Session, place
+from viz_app.sight import Sight, steps_in_sight
+from viz_app.views.blocks import block_bars
 from viz_app.views.numbers import decimals_apart, fixed, level
 from viz_app.views.tokens import step_text
 from viz_app.whatif import WhatIf
@@ -18,32 +24,79 @@ _MOST_TEXT = 100
 def timeline_view(session: Session, look: Look, whatif: WhatIf | None = None) -> dict[str, Any]:
     """Every step so far, the threshold as run and as set now, and where the cursor stands."""
     sights = steps_in_sight(session)
-    blocks = [_block(sight) for sight in sights]
+    of_steps = session.pace.unit == "step"
+    blocks = [_block(sight) for sight in sights] if of_steps else block_bars(session)
     trace = session.trace
     if trace is not None and session.breakpoints:
         for block, step in zip(blocks, trace.steps, strict=False):
             block["hits"] = hits(session.breakpoints, step, trace)
-    if whatif is not None:
+    _mark(blocks, session)
+    if whatif is not None and of_steps:
         for block, sight in zip(blocks, sights, strict=True):
             block["stale"] = whatif.is_stale(sight.step_index)
             block["flips"] = sight.step_index == whatif.first_flip
     total = sum(block["tokens"] for block in blocks)
     config = session.run_config
-    now = config.threshold if whatif is None else whatif.config.threshold
+    gate = gate_of(config)
+    now = gate if whatif is None else gate_of(whatif.config)
     return {
         "blocks": blocks,
         "scale": total if session.finished else max(total, STEADY_TOKENS),
-        "threshold": config.threshold,
-        "threshold_text": fixed(config.threshold, 2),
-        "now": now,
-        "now_text": fixed(now, 2),
-        "turned": now != config.threshold,
+        "unit": session.pace.unit,
+        "gate": None if gate is None or now is None else _gate_view(gate, now),
         "cursor": place(session, look),
         "last": max(len(session.history) - 1, 0),
         "branch": session.current if len(session.lines) > 1 else "",
-        "phases": list(PHASES),
-        "n_phases": N_PHASES,
+        "phases": list(session.pace.phases),
+        "n_phases": session.pace.n,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The knob a step's score must reach: its name, its value, and what a score of 1 is in it."""
+
+    knob: str
+    value: float
+    whole: float
+
+
+def gate_of(config: DecodeConfig) -> Gate | None:
+    """The threshold of a run's strategy; None where it judges no step by one."""
+    strategy = STRATEGIES[config.strategy]
+    if not isinstance(strategy, StepStrategy) or strategy.judge in ("always", "never"):
+        return None
+    if strategy.judge == "grade":
+        return Gate("grade_threshold", config.grade_threshold, HIGHEST_GRADE)
+    return Gate("threshold", config.threshold, 1.0)
+
+
+def _gate_view(run: Gate, now: Gate) -> dict[str, Any]:
+    return {
+        "knob": run.knob,
+        "whole": run.whole,
+        "threshold": run.value / run.whole,
+        "threshold_text": fixed(run.value, 2),
+        "now": now.value / now.whole,
+        "now_text": fixed(now.value, 2),
+        "turned": now != run,
+    }
+
+
+def _mark(blocks: list[dict[str, Any]], session: Session) -> None:
+    """Notes, and where branches leave or joined, on the blocks of the branch on the page."""
+    own = session.line
+    for line in session.lines:
+        at = line.forked_at
+        if at is None or at >= len(blocks):
+            continue
+        if line.parent == session.current:
+            blocks[at].setdefault("forks", []).append(line.name)
+        elif line is own and line.parent is not None:
+            blocks[at].setdefault("forks", []).append(f"from {line.parent}")
+    for note in session.notes:
+        if note.branch == session.current and note.step_index < len(blocks):
+            blocks[note.step_index]["note"] = note.text[:_MOST_TEXT]
 
 
 def _block(sight: Sight) -> dict[str, Any]:

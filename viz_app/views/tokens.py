@@ -45,11 +45,16 @@ def hex_bytes(token_id: int, pieces: Mapping[int, bytes]) -> str:
     return pieces[token_id].hex(" ")
 
 
+def plain_text(candidate: Candidate, pieces: Mapping[int, bytes]) -> str:
+    """A step's own text, its delimiter or end mark cut."""
+    ids = candidate.token_ids[:-1] if candidate.stop == "eos" else candidate.token_ids
+    return join_pieces(ids, pieces).strip()
+
+
 def step_text(candidate: Candidate, pieces: Mapping[int, bytes], most: int | None = None) -> str:
     """A step as one line, its delimiter or end mark cut, inner line breaks visible.
 
     most: characters after which it is cut; None shows all of it.
     """
-    ids = candidate.token_ids[:-1] if candidate.stop == "eos" else candidate.token_ids
-    text = join_pieces(ids, pieces).strip().replace("\n", NEWLINE)
+    text = plain_text(candidate, pieces).replace("\n", NEWLINE)
     return text if most is None or len(text) <= most else text[: most - 1] + "…"

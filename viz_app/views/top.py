@@ -1,15 +1,21 @@
 """The bar over everything and the line under it: transport, place, settings, problem, status."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from specguard_core.config import StrategyName
 from specguard_core.evidence import Evidence
 from specguard_core.presets import PRESETS, difference
+from specguard_core.strategies import knobs_of
 from specguard_core.types import ModelInfo
-from viz_app.breakpoints import KINDS, words_of
-from viz_app.session import PHASES, Look, Problem, Session, place, stop_at
-from viz_app.views.numbers import megabytes
+from viz_app.abilities import Ability
+from viz_app.breakpoints import KINDS, hits, words_of
+from viz_app.session import Look, Problem, Session, place
+from viz_app.views.numbers import megabytes, milliseconds
+from viz_app.views.strategies import strategies_view
 from viz_app.whatif import WhatIf
 
 
@@ -21,30 +27,41 @@ class Desk:
     models     one sentence on the models: "models not loaded yet", "models idle", ...
     progress   what a run is doing now; None where nothing runs
     example    whether a recorded session ships that opens without a model
+    abilities  by strategy, whether the models can run it; empty before they are loaded
+    locked     why no model may work here, in one sentence; empty where one may
+    lost       whether the page shows a run that the server no longer has
     """
 
     pair: tuple[str, str]
     models: str
     progress: str | None = None
     example: bool = False
+    locked: str = ""
+    abilities: Mapping[StrategyName, Ability] = field(default_factory=dict)
+    lost: bool = False
 
 
 def top_view(session: Session, look: Look, desk: Desk) -> dict[str, Any]:
     """Transport, phases reached, place, pair, preset and seed."""
     cursor, last = place(session, look), max(len(session.history) - 1, 0)
     running = desk.progress is not None
-    step, phase = stop_at(cursor) if cursor else (None, None)
-    reached = -1 if phase is None else PHASES.index(phase)
-    can_go_on = bool(session.problem.question.strip()) and not (session.finished and cursor == last)
+    phases = session.pace.phases
+    step, phase = session.pace.stop_at(cursor) if cursor else (None, None)
+    reached = -1 if phase is None else phases.index(phase)
+    at_end = cursor == last and (session.finished or bool(desk.locked))
+    can_go_on = bool(session.problem.question.strip()) and not at_end
     name, changes = preset_of(session)
     return {
+        "unit": session.pace.unit,
         "phases": [
             {"name": p, "state": "on" if i == reached else ("done" if i < reached else "")}
-            for i, p in enumerate(PHASES)
+            for i, p in enumerate(phases)
         ],
         "position": desk.progress or _position(session, step),
         "running": running,
         "ahead": cursor < last,
+        "locked": desk.locked,
+        "lost": desk.lost,
         "finished": session.finished,
         "can": {
             "back": cursor > 0 and not running,
@@ -54,19 +71,22 @@ def top_view(session: Session, look: Look, desk: Desk) -> dict[str, Any]:
         },
         "draft": desk.pair[0],
         "target": desk.pair[1],
+        "strategy": session.run_config.strategy,
+        "strategies": strategies_view(session.run_config, desk.abilities),
         "preset": name,
         "changes": changes,
         "presets": [{"name": p, "text": _preset_text(p), "chosen": p == name} for p in PRESETS],
         "seed": session.run_config.seed,
         "breakpoints": [
-            {"kind": p.kind, "value": p.value, "words": words_of(p)} for p in session.breakpoints
+            {"kind": p.kind, "value": p.value, "words": words_of(p), "armed": p.enabled}
+            for p in session.breakpoints
         ],
+        "next_hit": _next_hit(session, cursor),
+        "kept_units": last // session.pace.n,
         "kinds": [
             {"kind": name, "words": kind.words, "value": kind.value} for name, kind in KINDS.items()
         ],
-        "kept": f"{session.current} {sum(len(line.history) for line in session.lines)}"
-        if session.lines
-        else "",
+        "kept": _kept(session),
         "example": desk.example,
         "notice": session.notice,
     }
@@ -89,6 +109,8 @@ def problem_view(
         "answer": "none found" if answer is None else answer,
         "stale": whatif is not None and whatif.first_flip is not None,
         "right": right,
+        "hand": _by_hand(session),
+        "begun": bool(session.history) and finish is None,
         "reason": "" if finish is None else FINISH_WORDS[finish.reason],
         "examples": [
             {"id": p.problem_id, "question": p.question, "gold": p.gold} for p in examples
@@ -109,6 +131,10 @@ def status_view(
         facts.append(f"ended: {FINISH_WORDS[trace.finish.reason]}")
     if evidence is not None and evidence.size_bytes:
         facts.append(f"evidence kept, {megabytes(evidence.size_bytes)}")
+    if views := session.target_views:
+        spent = milliseconds(math.fsum(view.milliseconds for view in views))
+        passes = f"{len(views)} target pass" + ("es" if len(views) > 1 else "")
+        facts.append(f"{passes} to look, {spent} ms, no part of the run")
     return {"facts": facts, "models": desk.models}
 
 
@@ -123,9 +149,12 @@ FINISH_WORDS = {
 
 
 def preset_of(session: Session) -> tuple[str, list[str]]:
-    """The preset nearest to the config, and the knobs that differ from it; a seed is no change."""
+    """The preset nearest to the config, and the knobs of its strategy that differ from it; neither
+    the strategy nor a seed is a change."""
+    run = session.run_config
+    shown = knobs_of(run.strategy) - {"strategy", "seed"}
     apart = {
-        name: [k for k in difference(session.run_config, config) if k != "seed"]
+        name: [knob for knob in difference(run, config) if knob in shown]
         for name, config in PRESETS.items()
     }
     order = sorted(apart, key=lambda name: (len(apart[name]), name != "cpu"))
@@ -134,21 +163,56 @@ def preset_of(session: Session) -> tuple[str, list[str]]:
 
 def describe(info: ModelInfo) -> str:
     """One line on a loaded model."""
+    if info.remote:
+        return f"on a server, {info.source}"
     size = info.n_parameters / 1e6
     return f"{info.architecture}, {size:,.2g} M parameters, {info.dtype} on {info.device}"
 
 
 def _position(session: Session, step: int | None) -> str:
-    trace = session.trace
+    trace, unit = session.trace, session.pace.unit
     if trace is None or step is None:
-        return "before step 1" if session.history else "ready"
-    known = max(len(trace.steps), (len(session.history) + 2) // len(PHASES))
-    text = f"step {step + 1} of {known}" if session.finished else f"step {step + 1}"
+        return f"before {unit} 1" if session.history else "ready"
+    known = -(-(len(session.history) - 1) // session.pace.n)
+    text = f"{unit} {step + 1} of {known}" if session.finished else f"{unit} {step + 1}"
     if session.finished:
         return text + ", finished"
     if step + 1 < known:
-        return f"step {step + 1} of {known} so far"
+        return f"{unit} {step + 1} of {known} so far"
     return f"{text}, paused: {session.pause}" if session.pause else text
+
+
+def _by_hand(session: Session) -> str:
+    """How many steps of the run a person decided, in words; "" where none."""
+    trace = session.trace
+    steps = () if trace is None else trace.steps
+    edited = sum(step.outcome.source == "edited" for step in steps)
+    forced = sum(step.outcome.forced for step in steps) - edited
+    counts = [
+        f"{n} step{'s' if n > 1 else ''} {word}"
+        for n, word in ((forced, "forced"), (edited, "edited"))
+        if n
+    ]
+    return " and ".join(counts)
+
+
+def _next_hit(session: Session, cursor: int) -> int | None:
+    """The next recorded stop at which a breakpoint holds; None where none does."""
+    trace = session.trace
+    if trace is None or not any(point.enabled for point in session.breakpoints):
+        return None
+    stops = ((session.pace.cursor_at(step.index), step) for step in trace.steps)
+    ahead = ((stop, step) for stop, step in stops if stop > cursor)
+    return next((stop for stop, step in ahead if hits(session.breakpoints, step, trace)), None)
+
+
+def _kept(session: Session) -> str:
+    """Names what would be saved: another name, another content; "" where there is nothing."""
+    if not session.lines:
+        return ""
+    states = [(line.name, len(line.history)) for line in session.lines]
+    beside = (session.breakpoints, session.notes, [view.key for view in session.target_views])
+    return f"{session.current} {zlib.crc32(repr((states, beside)).encode('utf-8', 'replace'))}"
 
 
 def _preset_text(name: str) -> str:

@@ -4,9 +4,10 @@ import math
 from typing import Any
 
 from specguard_core.config import ReadingName
+from specguard_core.readings import SIGNALS
 from specguard_core.types import Candidate, Reading, Verdict
-from specguard_core.verification import SIGNALS
-from viz_app.session import WRITTEN, Look, Sight
+from viz_app.session import WRITTEN, Look
+from viz_app.sight import Sight
 from viz_app.views.candidates import shown_index, shown_name, verdict_if_chosen
 from viz_app.views.flips import flips
 from viz_app.views.numbers import MINUS, adding_up, decimals_apart, fixed, level, nats, significant
@@ -23,7 +24,9 @@ def why_view(sight: Sight | None, look: Look, whatif: WhatIf | None = None) -> d
     if sight.phase in ("sample", "select") and sight.candidates:
         return {"empty": "Not judged yet: the next phases select a candidate and verify it."}
     if index == WRITTEN:
-        return {"empty": "The target\u2019s step is kept as it is; no rule judges it."}
+        whose = "Your" if shown_name(sight, look) == "your step" else "The target\u2019s"
+        sentence = f"{whose} step is kept as it is; no rule judges it."
+        return {"empty": sentence, "step": sight.step_index + 1}
     judged = index == sight.judged_index
     verdict = sight.verdict if judged else verdict_if_chosen(sight, index)
     if verdict is None:
@@ -105,10 +108,13 @@ def assertion(verdict: Verdict) -> dict[str, str]:
     weighted = [reading for reading in verdict.readings.values() if reading.weight > 0]
     total = math.fsum(reading.weight for reading in weighted)
     sign = ">=" if verdict.accepted else "<"
-    terms = " + ".join(f"{r.weight!r} * {r.normalised!r}" for r in weighted)
-    divided = f"({terms}) / {total!r}" if abs(total - 1) > 1e-12 else terms
-    exact = f"math.fsum([{', '.join(f'{r.weight!r} * {r.normalised!r}' for r in weighted)}])"
-    lines = [f"assert {exact} / {total!r} {sign} {verdict.threshold!r}"]
+    # As the rule sums them, to the last bit: each weight's share first.
+    terms = ", ".join(f"{r.weight!r} / {total!r} * {r.normalised!r}" for r in weighted)
+    lines = [
+        f"score = math.fsum([{terms}])",
+        f"assert score == {verdict.score!r}",
+        f"assert score {sign} {verdict.threshold!r}",
+    ]
     for name, reading in verdict.readings.items():
         if reading.weight > 0 and reading.low is not None and reading.high is not None:
             low, high = reading.low, reading.high
@@ -116,7 +122,7 @@ def assertion(verdict: Verdict) -> dict[str, str]:
             if high > low:
                 lines.append(f"assert {formula} == {reading.normalised!r}  # {name}")
     short = " + ".join(f"{r.weight:.4g}*{r.normalised:.3g}" for r in weighted)
-    short = f"({short}) / {total:.4g}" if divided != terms else short
+    short = f"({short}) / {total:.4g}" if abs(total - 1) > 1e-12 else short
     return {
         "short": f"assert {short} {sign} {verdict.threshold:.4g}",
         "full": "import math\n" + "\n".join(lines),
@@ -137,15 +143,15 @@ def _reading_row(
         "weight": fixed(weight),
         "part": fixed(part, decimals),
         "share": round(part, 6),
-        "formula": _formula(reading, in_nats),
+        "formula": _formula(name, reading, in_nats),
         "basis": reading.basis,
     }
 
 
-def _formula(reading: Reading, in_nats: bool) -> str:
+def _formula(name: ReadingName, reading: Reading, in_nats: bool) -> str:
     """How the raw value became one in [0, 1], with the bounds used."""
     if reading.basis == "share":
-        return "a share of the draws as it is"
+        return "a share of the draws as it is" if name == "agreement" else "as it was given"
     low, high = reading.low, reading.high
     if low is None or high is None:
         return ""
@@ -153,7 +159,12 @@ def _formula(reading: Reading, in_nats: bool) -> str:
         return f"all candidates equal: {fixed(reading.normalised)}"
     write = nats if in_nats else fixed
     sign, distance = ("+", -low) if low < 0 else (MINUS, low)
-    text = f"({write(reading.raw)} {sign} {write(distance)}) ÷ {write(high - low)}"
+    text = ""
+    if reading.expected is not None:
+        had, left = round(reading.raw + reading.expected, 3), round(reading.raw, 3)
+        # What is usual is rounded so that the difference holds as written.
+        text = f"{fixed(had)} {MINUS} {fixed(had - left)} usual there = {fixed(left)}; "
+    text += f"({write(reading.raw)} {sign} {write(distance)}) ÷ {write(high - low)}"
     outside = (reading.raw - low) / (high - low)
     if outside < 0 or outside > 1:
         text += f" = {significant(outside)}, cut to {fixed(reading.normalised, 0)}"
@@ -205,7 +216,7 @@ def _decided(sight: Sight, verdict: Verdict, candidate: Candidate) -> list[dict[
                 "text": token_text(token.token_id, sight.trace.pieces),
                 "level": level(share),
                 "label": f"{name.replace('_', ' ')} "
-                + (nats(reading.raw) if in_nats else fixed(reading.raw)),
+                + (nats(reading.raw) if in_nats else fixed(reading.raw + (reading.expected or 0))),
             }
         )
     return decided
