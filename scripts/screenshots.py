@@ -16,11 +16,12 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "assets" / "screenshots"
 SHOTS = (
-    ("debugger-light.png", "light", 1440, 900),
-    ("debugger-dark.png", "dark", 1440, 900),
-    ("debugger-wide.png", "light", 1920, 1080),
-    ("debugger-narrow.png", "light", 1280, 960),
+    ("debugger-light.png", "light", 1440, 900, "ledger"),
+    ("debugger-dark.png", "dark", 1440, 900, "thresholds"),
+    ("debugger-wide.png", "light", 1920, 1080, "thresholds"),
+    ("debugger-narrow.png", "light", 1280, 960, "ledger"),
 )
+"""File, theme, width and height in CSS pixels, and the table that is open at the foot."""
 
 
 def main() -> int:
@@ -42,11 +43,12 @@ def main() -> int:
                 browser = playwright.chromium.launch(
                     executable_path=browser_path, args=["--no-sandbox", "--disable-gpu"]
                 )
-                for name, theme, width, height in SHOTS:
+                for name, theme, width, height, tab in SHOTS:
                     page = browser.new_page(viewport={"width": width, "height": height})
                     page.set_default_timeout(240_000)
+                    page.add_init_script("localStorage.setItem('specguard tour', 'seen')")
                     page.goto(f"{address}/?__theme={theme}")
-                    _show(page, given.step, given.whatif)
+                    _show(page, given.step, given.whatif, tab)
                     page.screenshot(path=FOLDER / name)
                     print(FOLDER.relative_to(ROOT) / name)
                     page.close()
@@ -55,7 +57,7 @@ def main() -> int:
     return 0
 
 
-def _show(page: Page, step: int, whatif: float | None) -> None:
+def _show(page: Page, step: int, whatif: float | None, tab: str) -> None:
     page.wait_for_selector(".sg-top .transport")
     page.locator("[data-key^='example ']").first.click()
     page.wait_for_selector(".sg-timeline .block")
@@ -64,6 +66,8 @@ def _show(page: Page, step: int, whatif: float | None) -> None:
     if whatif is not None:
         page.evaluate("value => SpecGuard.turn('threshold', value)", whatif)
         page.wait_for_selector(".sg-timeline .handle.turned")
+    page.click(f'[data-key="tab {tab}"]')
+    page.wait_for_selector(f".sg-tables .{tab}")
     page.mouse.move(0, 0)
     page.wait_for_timeout(1500)
 

@@ -12,8 +12,9 @@ from specguard_core.trace_io import to_json
 from viz_app.branches import chosen, dropped, forced, redrawn, rerun, switched
 from viz_app.driving import drive
 from viz_app.files import file_name, from_file, to_file
+from viz_app.pace import STEPS
 from viz_app.requests import departed, set_up
-from viz_app.session import MAIN, Look, Problem, Session, cursor_at, opened
+from viz_app.session import MAIN, Look, Problem, Session, opened
 from viz_app.views.compare import compare_view
 from viz_app.views.tables import log_view, tree_view
 from viz_app.work import Room
@@ -53,7 +54,7 @@ def test_another_candidate_is_judged_in_its_own_right():
     session = opened(Session(), coin_trace())
     branch = chosen(session, 2, 1)
     assert branch.history[-1].selection.chosen == 1
-    assert len(branch.history) == cursor_at(2, "select") + 1
+    assert len(branch.history) == STEPS.cursor_at(2, "select") + 1
     with pytest.raises(UsageError, match="pick another"):
         chosen(session, 2, 9)
 
@@ -96,7 +97,7 @@ def test_the_tree_draws_children_under_their_parent():
 
 def test_two_branches_are_compared_step_by_step():
     session = run_by_hand(models())
-    assert "empty" in compare_view(session, Look())
+    assert compare_view(session, Look())["rows"] == []
     branch = gone_on(forced(session, 1, "fall back"))
     view = compare_view(branch, Look())
     assert view["names"] == [MAIN, "fall back 2"]

@@ -7,7 +7,7 @@ from sample_traces import coin_trace
 from test_session import CONFIG, models, pair_of, run_by_hand
 
 from specguard_core.errors import UsageError
-from specguard_core.types import Breakpoint
+from specguard_core.sessions import Breakpoint
 from viz_app.breakpoints import KINDS, checked, hits, safe_pattern, words_of
 from viz_app.driving import drive
 from viz_app.files import from_file, to_file

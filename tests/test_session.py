@@ -15,28 +15,22 @@ from specguard_core.config import DecodeConfig
 from specguard_core.decoder.step import Finished, advance, start
 from specguard_core.lm import Models
 from viz_app.driving import drive
+from viz_app.pace import STEPS
 from viz_app.requests import looked, set_up
 from viz_app.session import (
-    N_PHASES,
-    PHASES,
     WRITTEN,
     Look,
     Problem,
     Session,
     asked,
     configured,
-    cursor_at,
     grown,
     history_of,
     moved,
     opened,
     place,
-    sight,
-    step_back,
-    step_on,
-    steps_in_sight,
-    stop_at,
 )
+from viz_app.sight import sight, steps_in_sight
 from viz_app.work import Loaded, Pair, Room
 
 SCRIPT = {
@@ -65,21 +59,6 @@ def run_by_hand(pair: Models) -> Session:
 
 def pair_of(loaded: Models) -> Pair:
     return Pair(lambda: Loaded(loaded, None), ("draft", "target"))
-
-
-cursors = st.integers(0, 40)
-
-
-@given(cursors)
-def test_a_cursor_and_its_stop_name_each_other(cursor):
-    assert cursor_at(*stop_at(cursor + 1)) == cursor + 1
-
-
-@given(cursors)
-def test_going_on_and_back_by_steps_lands_between_steps(cursor):
-    assert step_on(cursor) % N_PHASES == 0 < step_on(cursor) - cursor <= N_PHASES
-    assert step_back(cursor) % N_PHASES == 0
-    assert step_back(cursor) < cursor or cursor == 0
 
 
 @given(st.lists(st.sampled_from(["first", "back", "back phase", "step", "phase", "run"])))
@@ -118,7 +97,7 @@ def test_the_history_of_a_trace_is_the_one_its_run_had():
 
 def test_a_phase_shows_what_was_known_then_and_no_more():
     session = opened(Session(), coin_trace())
-    known = {phase: sight(session, Look(cursor_at(2, phase))) for phase in PHASES}
+    known = {phase: sight(session, Look(STEPS.cursor_at(2, phase))) for phase in STEPS.phases}
     assert known["sample"].selection is None
     assert known["select"].selection is not None
     assert known["select"].verdict is None
@@ -170,6 +149,7 @@ def test_one_phase_is_one_transition():
     assert len(last.session.history) == 2
 
 
+@pytest.mark.case(22)
 def test_a_stop_keeps_the_last_whole_state_and_the_next_run_goes_on():
     loaded = models()
     room = Room()

@@ -15,8 +15,9 @@ from typing import Any
 from specguard_core.config import ReadingName
 from specguard_core.equations import equation_errors
 from specguard_core.errors import UsageError
+from specguard_core.sessions import Breakpoint
 from specguard_core.text import join_pieces
-from specguard_core.types import Breakpoint, Step, Trace
+from specguard_core.types import Step, Trace
 
 MOST_BREAKPOINTS = 50
 _MOST_TEXT = 400

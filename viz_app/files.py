@@ -1,19 +1,25 @@
-"""A session as a file, and a file as a session. Pure but for JSON; knows no path and no gradio.
+"""A session as a file, and a file as a session. Knows no model and no gradio.
 
 What is saved is whole: the kept steps of every branch. A step under way is left out.
 """
 
+import base64
 import json
+import zlib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from specguard_core import trace_io
 from specguard_core.errors import TraceFileError, UsageError
-from specguard_core.files import MAX_FILE_BYTES, format_json, parse_json
-from specguard_core.types import Branch, Trace
-from specguard_core.types import Session as SavedSession
+from specguard_core.evidence import Evidence
+from specguard_core.files import MAX_FILE_BYTES, format_json, parse_json, read_bounded
+from specguard_core.sessions import Branch
+from specguard_core.sessions import Session as SavedSession
+from specguard_core.types import Trace
 from viz_app.breakpoints import checked
-from viz_app.session import MAIN, Line, Problem, Session, history_of
+from viz_app.history import history_of
+from viz_app.session import MAIN, Line, Problem, Session
 
 
 def to_file(session: Session) -> str:
@@ -30,8 +36,41 @@ def to_file(session: Session) -> str:
         )
         for line in session.lines
     )
-    saved = SavedSession(branches, session.current, session.breakpoints)
+    saved = SavedSession(
+        branches, session.current, session.breakpoints, session.notes, session.target_views
+    )
     return format_json(trace_io.to_json(saved))
+
+
+def packed(session: Session) -> str:
+    """The text of a session file, compressed, as base64: a tab keeps little."""
+    return base64.b64encode(zlib.compress(to_file(session).encode(), 6)).decode()
+
+
+def unpacked(text: str) -> str:
+    """The inverse of packed, as the text of a file.
+
+    Raises:
+        TraceFileError: it is no such text, or larger than a file may be.
+    """
+    try:
+        data = zlib.decompressobj().decompress(base64.b64decode(text), MAX_FILE_BYTES + 1)
+        return data.decode()
+    except (ValueError, zlib.error) as error:
+        raise TraceFileError(f"expected this tab\u2019s copy of a run, got {error}") from None
+
+
+def unpacked_rows(text: str) -> Evidence:
+    """The evidence in a file that came as base64.
+
+    Raises:
+        TraceFileError: it is no such file, or too large once unpacked.
+    """
+    try:
+        data = base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise TraceFileError(f"expected an evidence file, got {error}: choose another") from None
+    return trace_io.evidence_from(data, "what was loaded")
 
 
 def from_file(text: str) -> Session:
@@ -58,14 +97,26 @@ def from_file(text: str) -> Session:
     lines = tuple(
         Line(b.name, history_of(b.trace), b.parent, b.forked_at, b.reason) for b in saved.branches
     )
-    if any(branch.trace.blocks for branch in saved.branches):
-        raise TraceFileError(
-            "expected a run of steps, got one of token blocks: the page shows step strategies only"
-        )
     shown = next(branch.trace for branch in saved.branches if branch.name == saved.current)
     problem = Problem(shown.problem, shown.gold, shown.problem_id)
     points = tuple(checked(b.kind, b.value, enabled=b.enabled) for b in saved.breakpoints)
-    return Session(problem, shown.config, lines, saved.current, breakpoints=points)
+    return Session(
+        problem,
+        shown.config,
+        lines,
+        saved.current,
+        breakpoints=points,
+        notes=saved.notes,
+        target_views=saved.target_views,
+    )
+
+
+def open_file(path: Path) -> Session:
+    """The session in a session or trace file. Raises as from_file, and where it cannot be read."""
+    try:
+        return from_file(read_bounded(path).decode())
+    except UnicodeDecodeError as error:
+        raise TraceFileError(f"expected a JSON file at {path}, got bytes ({error})") from None
 
 
 def file_name(session: Session) -> str:

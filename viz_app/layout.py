@@ -4,53 +4,71 @@ A panel's template is static and empty; its JSON value is drawn by static/<panel
 textContent, so no text of a model is ever markup. All clicks come back through the top panel.
 """
 
-from collections.abc import Sequence
+import logging
+import time
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import gradio as gr
+from starlette.middleware import Middleware
 
+from specguard_core.errors import SpecGuardError
+from viz_app.guard import BodyLimit
 from viz_app.handlers import Handlers
-from viz_app.page import PANELS, Panel, to_json
-from viz_app.session import Look, Problem
+from viz_app.limits import Limits
+from viz_app.page import PANELS, RIGHT, to_json
+from viz_app.session import Look, Problem, Session
 from viz_app.work import Pair
 
 TITLE = "SpecGuard Debugger"
-_MODEL_WORK = "model"
 _QUEUE_LENGTH = 32
-_RIGHT: tuple[Panel, ...] = ("why", "knobs")
-"""Panels that share the right column: the sum takes what it needs, the knobs the rest."""
+
+P = ParamSpec("P")
+Answer = TypeVar("Answer")
+_log = logging.getLogger(__name__)
 
 
 def build(
-    pair: Pair, examples: Sequence[Problem], seed: int = 0, example: Path | None = None
+    pair: Pair,
+    examples: Sequence[Problem],
+    seed: int = 0,
+    example: Path | None = None,
+    limits: Limits | None = None,
+    opening: Session | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> gr.Blocks:
     """The page. No model is loaded before the first visitor has seen it.
 
-    `example` is a recorded session that opens without any model.
+    `example` is a recorded session that opens without any model, `opening` the one that a new
+    visitor finds; `clock` counts seconds.
     """
-    handlers = Handlers(pair, examples, seed, example)
-    first = handlers.first()
+    handlers = Handlers(pair, examples, seed, example, limits or Limits(), clock)
+    first = opening or handlers.first()
     views = handlers.views(first, Look())
     with gr.Blocks(title=TITLE, fill_width=True) as page:
-        line = gr.State(first)
+        idle = handlers.idle_seconds
+        line = gr.State(first, time_to_live=idle, delete_callback=lambda _: handlers.sweep())
         look = gr.State(Look())
         with gr.Column(elem_id="sg-page"):
-            panels = {n: _panel(n, views[n]) for n in PANELS if n not in _RIGHT}
+            panels = {n: _panel(n, views[n]) for n in PANELS if n not in RIGHT}
             with gr.Column(elem_id="sg-right"):
-                panels |= {name: _panel(name, views[name]) for name in _RIGHT}
+                panels |= {name: _panel(name, views[name]) for name in RIGHT}
             files = _panel("files", to_json({}))
             models = _panel("models", to_json({}))
         drawn = [panels[name] for name in PANELS]
         both = [line, look, *drawn]
         bus = panels["top"]
+        # The queue for the models is our own: it is bounded, and says one's place in it.
         bus.drive(
             handlers.drive,
             [line, look],
             both,
-            concurrency_id=_MODEL_WORK,
-            concurrency_limit=1,
+            concurrency_limit=None,
             show_progress="hidden",
             api_visibility="private",
+            trigger_mode="multiple",
         )
         bus.look(
             handlers.look,
@@ -88,13 +106,38 @@ def build(
             handlers.warm,
             None,
             [models],
-            concurrency_id=_MODEL_WORK,
+            concurrency_limit=None,
             show_progress="hidden",
             api_visibility="private",
         )
         page.unload(handlers.leave)
+        offered = handlers.endpoints
+        for endpoint in (offered.run_trace, offered.regate, offered.explain_step):
+            gr.api(telling(endpoint, handlers.told), concurrency_limit=None)
     page.queue(max_size=_QUEUE_LENGTH)
     return page
+
+
+def telling(
+    endpoint: Callable[P, Answer], told: Callable[[BaseException], str]
+) -> Callable[P, Answer]:
+    """The endpoint, its errors as one sentence; one that nobody foresaw is logged."""
+
+    @wraps(endpoint)
+    def called(*args: P.args, **kwargs: P.kwargs) -> Answer:
+        try:
+            return endpoint(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - a program gets a sentence, too
+            if not isinstance(error, SpecGuardError):
+                _log.exception("an endpoint failed")
+            raise gr.Error(told(error), print_exception=False) from None
+
+    return called
+
+
+def guards() -> list[Middleware]:
+    """What stands between a request and the page."""
+    return [Middleware(BodyLimit)]
 
 
 def _panel(name: str, value: str) -> gr.HTML:

@@ -2,36 +2,21 @@
 and no gradio.
 
 history    the states of a run, one per transition; the first is before anything happened
-stop       a place in the history: a step and the last phase that ran; four stops a step
-cursor     index of a stop: 0 is before the first step, 4 * i + 1 is step i after its sampling
+stop       a place in the history: a unit (a step or a block) and the last phase of it that ran
+cursor     index of a stop: 0 is before the first unit; its pace says where each unit begins
 line       one branch of the run: a history, and where it left its parent
 head       the newest state; going on from an older one replays up to it before a model is called
-sight      everything that was known of one step at one stop
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, assert_never
 
-from specguard_core.config import DecodeConfig, SelectionMethod
-from specguard_core.decoder.states import (
-    AwaitingBlock,
-    AwaitingChains,
-    AwaitingCommit,
-    AwaitingDraft,
-    AwaitingSelection,
-    AwaitingVerdict,
-    Finished,
-    State,
-    resume,
-    rewound,
-)
-from specguard_core.similarity import Matrix
-from specguard_core.types import Breakpoint, Candidate, Cost, Outcome, Selection, Trace, Verdict
+from specguard_core.config import DecodeConfig
+from specguard_core.decoder.states import Finished, State
+from specguard_core.sessions import Breakpoint, Note, TargetView
+from specguard_core.types import Calibration, Trace
+from viz_app.history import history_of, lanes
+from viz_app.pace import Pace, pace_of
 
-Phase = Literal["sample", "select", "verify", "commit"]
-PHASES: tuple[Phase, ...] = ("sample", "select", "verify", "commit")
-N_PHASES = len(PHASES)
 MAIN = "main"
 
 
@@ -62,6 +47,10 @@ class Session:
     lines     the branches, in the order they were made; `current` is the one on the page
     notice    one sentence on what failed last, None where nothing did
     pause     why the last run paused, in words; empty where it did not
+    notes     remarks on steps, by branch and step
+    target_views   what the target made of steps it was shown afterwards; no part of any run
+    beside    further runs, for the thresholds alone
+    calibration    made in this session, for its next runs; None: the pair's own, if it has one
     """
 
     problem: Problem = field(default_factory=Problem)
@@ -71,6 +60,10 @@ class Session:
     notice: str | None = None
     breakpoints: tuple[Breakpoint, ...] = ()
     pause: str = ""
+    notes: tuple[Note, ...] = ()
+    target_views: tuple[TargetView, ...] = ()
+    beside: tuple[Trace, ...] = ()
+    calibration: Calibration | None = None
 
     @property
     def line(self) -> Line | None:
@@ -102,6 +95,11 @@ class Session:
         return self.config if trace is None else trace.config
 
     @property
+    def pace(self) -> Pace:
+        """What a unit of the branch on the page is, and how many transitions it has."""
+        return pace_of(self.run_config)
+
+    @property
     def finished(self) -> bool:
         return isinstance(self.head, Finished)
 
@@ -113,61 +111,45 @@ class Look:
     candidate is an index into the step's candidates; WRITTEN is the step the target wrote.
     knobs: settings to judge the recorded run by; None judges it as it was run.
     compared: the branch to lay beside the one on the page; None is its parent.
+    chain: which of several chains is shown; None is the one that won, before the vote the first.
+    tab: the table at the foot that is open; opened: nodes of the raw trace that are unfolded.
     """
 
     cursor: int | None = None
     candidate: int | None = None
     knobs: DecodeConfig | None = None
     compared: str | None = None
+    chain: int | None = None
+    tab: str = "ledger"
+    opened: frozenset[str] = frozenset()
 
 
 WRITTEN = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """What was known of a step at a stop; later parts are None."""
-
-    trace: Trace
-    step_index: int
-    phase: Phase
-    attempt: int
-    candidates: tuple[Candidate, ...]
-    similarity: Mapping[SelectionMethod, Matrix]
-    selection: Selection | None
-    verdict: Verdict | None
-    outcome: Outcome | None
-    written: Candidate | None
-    cost: Cost
-
-    @property
-    def judged_index(self) -> int | None:
-        """Index of the candidate that stands for the draws; None where it is not known yet."""
-        if not self.candidates:
-            return None
-        if self.selection is not None:
-            return self.selection.chosen
-        return 0 if len(self.candidates) == 1 else None
-
-    def candidate(self, index: int | None) -> Candidate | None:
-        """The candidate a Look names: one of the draws, the written one, or the judged one."""
-        if index == WRITTEN:
-            return self.written
-        if index is None or not 0 <= index < len(self.candidates):
-            index = self.judged_index
-        if index is None:
-            return self.candidates[0] if self.candidates else self.written
-        return self.candidates[index]
-
-
 def asked(session: Session, problem: Problem) -> Session:
     """The session with a new problem; the old run is left behind."""
-    return Session(problem, session.config, breakpoints=session.breakpoints)
+    return _afresh(session, problem, session.config)
 
 
 def configured(session: Session, config: DecodeConfig) -> Session:
     """The session with other knobs; they hold for a new run, so the old one is left behind."""
-    return Session(session.problem, config, breakpoints=session.breakpoints)
+    return _afresh(session, session.problem, config)
+
+
+def _afresh(session: Session, problem: Problem, config: DecodeConfig) -> Session:
+    return Session(
+        problem,
+        config,
+        breakpoints=session.breakpoints,
+        beside=session.beside,
+        calibration=session.calibration,
+    )
+
+
+def elsewhere(look: Look, knobs: DecodeConfig | None = None) -> Look:
+    """A look at the head of a run, with the table at the foot as it was."""
+    return Look(knobs=knobs, tab=look.tab, opened=look.opened)
 
 
 def grown(session: Session, state: State) -> Session:
@@ -182,47 +164,9 @@ def grown(session: Session, state: State) -> Session:
 
 
 def opened(session: Session, trace: Trace) -> Session:
-    """The session on a recorded trace of steps."""
+    """The session on a recorded trace."""
     problem = Problem(trace.problem, trace.gold, trace.problem_id)
     return Session(problem, trace.config, (Line(MAIN, history_of(trace)),))
-
-
-def history_of(trace: Trace) -> tuple[State, ...]:
-    """The states a recorded trace went through, up to where it can go on.
-
-    A step's cost is known as a whole only, so it stands in each of its states.
-    """
-    states: list[State] = []
-    for step in trace.steps:
-        before = rewound(trace, step.index)
-        similarity = {} if step.selection is None else step.selection.similarity
-        plan = replace(step.outcome)
-        states += [
-            AwaitingDraft(before, step.attempt),
-            AwaitingSelection(before, step.attempt, step.candidates, similarity, step.cost),
-            AwaitingVerdict(before, step.attempt, step.candidates, step.selection, step.cost),
-            AwaitingCommit(
-                before,
-                step.attempt,
-                step.candidates,
-                step.selection,
-                step.verdict,
-                plan,
-                step.cost,
-                step.written if plan.source == "edited" else None,
-            ),
-        ]
-    return (*states, resume(trace))
-
-
-def stop_at(cursor: int) -> tuple[int, Phase]:
-    """Step index and phase of a cursor above 0."""
-    return (cursor - 1) // N_PHASES, PHASES[(cursor - 1) % N_PHASES]
-
-
-def cursor_at(step_index: int, phase: Phase = "commit") -> int:
-    """The inverse of stop_at."""
-    return step_index * N_PHASES + PHASES.index(phase) + 1
 
 
 def place(session: Session, look: Look) -> int:
@@ -238,85 +182,28 @@ def moved(session: Session, look: Look, cursor: int) -> Look:
     return replace(look, cursor=None if cursor == last else cursor, candidate=None)
 
 
-def step_back(cursor: int) -> int:
-    """The stop where the step under the cursor had not begun, or the one before it ended."""
-    return max((cursor - 1) // N_PHASES, 0) * N_PHASES
+def lane(session: Session, look: Look) -> Session:
+    """The session as one of its chains alone, so that it is looked at like any run of steps.
+
+    The session itself where its strategy runs one chain only.
+    """
+    found = lanes(session.history)
+    return alone(session, found[chain_shown(session, look)]) if found else session
 
 
-def step_on(cursor: int) -> int:
-    """The stop where the next step, or the rest of this one, is committed."""
-    return (cursor // N_PHASES + 1) * N_PHASES
-
-
-def sight(session: Session, look: Look) -> Sight | None:
-    """What is known at the place a person looks at; None before the first step."""
-    cursor = place(session, look)
-    trace = session.trace
-    if cursor == 0 or trace is None:
-        return None
-    step_index, phase = stop_at(cursor)
-    if phase == "commit":
-        return _committed(trace, step_index)
-    return _underway(trace, session.history[cursor], step_index, phase)
-
-
-def steps_in_sight(session: Session) -> tuple[Sight, ...]:
-    """Every step of the run as far as it got, the unfinished one last."""
-    trace = session.trace
-    if trace is None:
-        return ()
-    done = [_committed(trace, index) for index in range(len(trace.steps))]
-    last = len(session.history) - 1
-    if last % N_PHASES:
-        step_index, phase = stop_at(last)
-        done.append(_underway(trace, session.history[last], step_index, phase))
-    return tuple(done)
-
-
-def _committed(trace: Trace, step_index: int) -> Sight:
-    step = trace.steps[step_index]
-    return Sight(
-        trace=trace,
-        step_index=step_index,
-        phase="commit",
-        attempt=step.attempt,
-        candidates=step.candidates,
-        similarity={} if step.selection is None else step.selection.similarity,
-        selection=step.selection,
-        verdict=step.verdict,
-        outcome=step.outcome,
-        written=step.written,
-        cost=step.cost,
+def alone(session: Session, history: tuple[State, ...]) -> Session:
+    """The session with another history in place of the one on the page."""
+    lines = (
+        replace(line, history=history) if line.name == session.current else line
+        for line in session.lines
     )
+    return replace(session, lines=tuple(lines))
 
 
-def _underway(trace: Trace, state: State, step_index: int, phase: Phase) -> Sight:
-    similarity: Mapping[SelectionMethod, Matrix] = {}
-    selection, verdict, outcome, written = None, None, None, None
-    match state:
-        case AwaitingSelection():
-            similarity = state.similarity
-        case AwaitingVerdict():
-            selection = state.selection
-        case AwaitingCommit():
-            selection, verdict = state.selection, state.verdict
-            outcome, written = state.plan, state.written
-        case AwaitingDraft() | AwaitingBlock() | AwaitingChains() | Finished():
-            raise ValueError(f"expected a state within step {step_index}, got one between steps")
-        case _:
-            assert_never(state)
-    if selection is not None:
-        similarity = selection.similarity
-    return Sight(
-        trace=trace,
-        step_index=step_index,
-        phase=phase,
-        attempt=state.attempt,
-        candidates=state.candidates,
-        similarity=similarity,
-        selection=selection,
-        verdict=verdict,
-        outcome=outcome,
-        written=written,
-        cost=state.cost,
-    )
+def chain_shown(session: Session, look: Look) -> int:
+    """Index of the chain that is looked at."""
+    trace = session.trace
+    n_chains = 0 if trace is None else len(trace.chains)
+    if look.chain is not None and 0 <= look.chain < n_chains:
+        return look.chain
+    return 0 if trace is None or trace.vote is None else trace.vote.chosen

@@ -3,41 +3,67 @@
 ramp       ten colours in even steps of OKLab; the far end from the ground is the one to look at
 signal     weak readings are far from the ground (cividis-like)
 mass       much mass is far from the ground
+split      nine colours, blue to orange; the middle one is near the ground
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import gradio as gr
 
+from viz_app.report import Assets
+
 STATIC = Path(__file__).parent / "static"
 SCRIPTS = (
     "core.js",
+    "strategies.js",
     "top.js",
+    "runto.js",
     "problem.js",
     "timeline.js",
+    "rewards.js",
     "candidates.js",
+    "heatmap.js",
+    "edit.js",
     "evidence.js",
     "curves.js",
+    "blocks.js",
     "why.js",
     "knobs.js",
     "tables.js",
     "ledger.js",
+    "thresholds.js",
+    "raw.js",
     "tree.js",
     "compare.js",
     "log.js",
+    "notes.js",
     "files.js",
+    "connection.js",
+    "share.js",
+    "tracing.js",
+    "pictures.js",
+    "tour.js",
     "status.js",
 )
+REPORT_SCRIPT = "report.js"
+"""Only in a report: it stands in for the server."""
 STYLES = (
     "base.css",
     "top.css",
+    "strategies.css",
     "timeline.css",
     "candidates.css",
+    "rewards.css",
     "evidence.css",
+    "blocks.css",
     "why.css",
     "knobs.css",
     "ledger.css",
+    "compare.css",
+    "thresholds.css",
+    "share.css",
+    "tour.css",
     "narrow.css",
 )
 SANS = ("Inter", "ui-sans-serif", "system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
@@ -87,6 +113,8 @@ _SIGNAL_LIGHT = "F8F6EC DCDEDC C0C7CD A4AFBE 8A99AF 7082A0 576D90 3F5781 284272 
 _SIGNAL_DARK = "222A39 363C41 4C4F47 62624C 797651 928A54 AB9E57 C4B358 DFC957 F9DE55"
 _MASS_LIGHT = "F8FBFA DDE9E7 C3D7D4 A9C6C2 90B4B0 76A39E 5C928D 41827C 21716B 00615B"
 _MASS_DARK = "1A2223 243533 2E4A44 385F55 427568 4D8C7B 57A48E 61BCA2 6CD5B6 76EECB"
+_SPLIT_LIGHT = "1F4690 5273AE 8FA5CB C9D3E5 F5F4F0 F0D3BF DDA27C C26F3C 97400A"
+_SPLIT_DARK = "8FB4FF 6286CB 415B8C 2C3B57 22272E 4A3426 7D5030 B97241 F5A468"
 
 
 def theme() -> gr.themes.Base:
@@ -104,13 +132,12 @@ def theme() -> gr.themes.Base:
 
 def css() -> str:
     """The palette as custom properties, then the style sheets in order."""
-    light = _properties(LIGHT, _SIGNAL_LIGHT, _MASS_LIGHT)
-    dark = _properties(DARK, _SIGNAL_DARK, _MASS_DARK)
+    light = _properties(LIGHT, _SIGNAL_LIGHT, _MASS_LIGHT, _SPLIT_LIGHT)
+    dark = _properties(DARK, _SIGNAL_DARK, _MASS_DARK, _SPLIT_DARK)
     sans = ", ".join(f'"{name}"' if " " in name else name for name in SANS)
     mono = ", ".join(f'"{name}"' if " " in name else name for name in MONO)
     fonts = f"--sans: {sans}; --mono: {mono};"
-    sheets = "\n".join((STATIC / name).read_text("utf-8") for name in STYLES)
-    return f":root {{ {fonts} {light} }}\n.dark {{ {dark} }}\n{_levels()}\n{sheets}"
+    return f":root {{ {fonts} {light} }}\n.dark {{ {dark} }}\n{_levels()}\n{_text(STYLES)}"
 
 
 def head() -> str:
@@ -119,10 +146,22 @@ def head() -> str:
     The style is not given as gradio's `css`: that is parsed and written anew, which loses every
     shorthand that names a custom property.
     """
-    scripts = "\n".join((STATIC / name).read_text("utf-8") for name in SCRIPTS)
-    icon = "data:image/svg+xml," + _ICON.replace("#", "%23").replace('"', "'")
     style = f"<style>\n{css()}\n</style>"
-    return f'<link rel="icon" href="{icon}">\n{style}\n<script>\n{scripts}\n</script>'
+    return f'<link rel="icon" href="{_icon()}">\n{style}\n<script>\n{_text(SCRIPTS)}\n</script>'
+
+
+def report_assets() -> Assets:
+    """What a report is made of: the page's own style and renderers."""
+    style = f"{css()}\n{_text(('report.css',))}"
+    return Assets(_icon(), style, _text((*SCRIPTS, REPORT_SCRIPT)))
+
+
+def _text(names: Sequence[str]) -> str:
+    return "\n".join((STATIC / name).read_text("utf-8") for name in names)
+
+
+def _icon() -> str:
+    return "data:image/svg+xml," + _ICON.replace("#", "%23").replace('"', "'")
 
 
 def contrast(first: str, second: str) -> float:
@@ -140,9 +179,9 @@ def ink_on(colour: str) -> str:
     return max(inks, key=lambda ink: contrast(ink, colour))
 
 
-def _properties(palette: Mapping[str, str], signal: str, mass: str) -> str:
+def _properties(palette: Mapping[str, str], signal: str, mass: str, split: str) -> str:
     parts = [f"--{name}: {colour};" for name, colour in palette.items()]
-    for kind, ramp in (("signal", signal), ("mass", mass)):
+    for kind, ramp in (("signal", signal), ("mass", mass), ("split", split)):
         for index, colour in enumerate(ramp.split()):
             parts.append(
                 f"--{kind}-{index}: #{colour}; --{kind}-{index}-ink: {ink_on('#' + colour)};"
@@ -152,6 +191,7 @@ def _properties(palette: Mapping[str, str], signal: str, mass: str) -> str:
 
 def _levels() -> str:
     names = [f"{kind}-{index}" for kind in ("signal", "mass") for index in range(10)]
+    names += [f"split-{index}" for index in range(9)]
     return "\n".join(
         f".sg .{name} {{ background: var(--{name}); color: var(--{name}-ink); }}" for name in names
     )

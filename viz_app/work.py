@@ -7,14 +7,15 @@ job        a run under way; others may ask it to stop, or say where its person l
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from specguard_core.errors import SpecGuardError
+from specguard_core.config import StrategyName
 from specguard_core.evidence import Evidence
 from specguard_core.lm import Models
 from specguard_core.types import Calibration
+from viz_app.abilities import Ability, abilities
 from viz_app.session import Look
 
 Result = TypeVar("Result")
@@ -37,6 +38,12 @@ class Pair:
         self._lock = threading.Lock()
         self._loaded: Loaded | None = None
         self._state = "models not loaded yet"
+        self._abilities: Mapping[StrategyName, Ability] = {}
+
+    @property
+    def abilities(self) -> Mapping[StrategyName, Ability]:
+        """By strategy, whether these models can run it; nothing before they are loaded."""
+        return self._abilities
 
     @property
     def ready(self) -> bool:
@@ -58,40 +65,73 @@ class Pair:
                 self._state = "loading models"
                 try:
                     self._loaded = self._load()
-                except SpecGuardError:
+                except Exception:
                     self._state = "models could not be loaded"
                     raise
+                self._abilities = abilities(self._loaded.models)
                 self._state = "models idle"
             return self._loaded
+
+    def forget(self) -> None:
+        """Have the models drop what they have read, so that memory is free again."""
+        if self._loaded is not None:
+            self._loaded.models.forget()
 
 
 @dataclass(slots=True)
 class Job:
-    """A run under way. tokens: written so far in the longest draw of the transition."""
+    """A run under way.
+
+    tokens   written so far in the longest draw of the transition
+    over     whether the page was told that it ended; what is left is to put things away
+    """
 
     look: Look = field(default_factory=Look)
     tokens: int = 0
+    over: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(slots=True)
 class Room:
-    """What a session owns that is no value."""
+    """What a session owns that is no value. touched: when it last asked for something."""
 
     evidence: Evidence = field(default_factory=Evidence)
     job: Job | None = None
+    touched: float = 0.0
+
+    @property
+    def busy(self) -> bool:
+        """Whether a run goes on that the page was not told the end of."""
+        return self.job is not None and not self.job.over
 
 
 class Rooms:
-    """The rooms by session; they are emptied when the page is closed."""
+    """The rooms by session; one is given up when its page is closed, or idle for too long."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float], idle_seconds: float) -> None:
+        self._clock = clock
+        self._idle_seconds = idle_seconds
         self._lock = threading.Lock()
         self._rooms: dict[str, Room] = {}
 
+    def __len__(self) -> int:
+        return len(self._rooms)
+
     def room(self, name: str) -> Room:
+        self.sweep()
         with self._lock:
-            return self._rooms.setdefault(name, Room())
+            room = self._rooms.setdefault(name, Room())
+            room.touched = self._clock()
+            return room
+
+    def sweep(self) -> None:
+        """Give up the rooms that nobody touched for too long and where nothing runs."""
+        now = self._clock()
+        with self._lock:
+            for name, room in list(self._rooms.items()):
+                if room.job is None and now - room.touched > self._idle_seconds:
+                    del self._rooms[name]
 
     def stop(self, name: str) -> None:
         """Ask the session's job to end within one token; nothing where none runs."""

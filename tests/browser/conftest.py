@@ -1,23 +1,14 @@
 """The page served on the bundled pair, once for all browser tests, and a watch on each visit."""
 
-import re
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-from specguard_core import bundled
+from serving import APP, NO_TOUR, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
-
-ROOT = Path(__file__).parent.parent.parent
-START_SECONDS = 240
 
 
 @dataclass
@@ -41,33 +32,15 @@ class Visit:
 @pytest.fixture(scope="session")
 def address(browser_path: str) -> Iterator[str]:
     """The address of `python app.py`, started as a person starts it."""
-    if not (bundled.DRAFT / "config.json").is_file():
-        pytest.skip("the bundled pair is not there")
-    command = [sys.executable, "app.py", "--port", "0"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as server:
-        assert server.stdout is not None
-        found = None
-        deadline = time.monotonic() + START_SECONDS
-        lines = []
-        while found is None and time.monotonic() < deadline:
-            line = server.stdout.readline()
-            if not line:
-                break
-            lines.append(line)
-            found = re.search(r"http://\S+", line)
-        if found is None:
-            server.kill()
-            pytest.fail("app.py did not start:\n" + "".join(lines))
-        yield found.group().rstrip("/")
-        server.terminate()
+    with served(APP) as server:
+        yield server.address
 
 
 @pytest.fixture
 def visit(page: "Page", address: str) -> Visit:
     """A fresh visitor; the browser is allowed the time a busy machine needs."""
     page.set_default_timeout(120_000)
+    page.add_init_script(NO_TOUR)
     watched = Visit(page, address)
 
     def said(message: object) -> None:

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from serving import NO_TOUR
 
 
 def blocks(page) -> int:
@@ -104,6 +105,7 @@ def test_a_token_shows_its_attribution_and_alternatives_without_the_server(visit
     assert page.get_attribute('.segments button:has-text("Entropy")', "aria-checked") == "true"
 
 
+@pytest.mark.case(24)
 def test_a_typed_problem_is_shown_letter_for_letter(visit):
     page = visit.page
     visit.open()
@@ -121,10 +123,12 @@ def test_a_typed_problem_is_shown_letter_for_letter(visit):
     assert visit.complaints == []
 
 
+@pytest.mark.case(23)
 def test_two_visitors_do_not_see_each_other(visit, browser):
     visit.open()
     press_step(visit)
     context = browser.new_context()
+    context.add_init_script(NO_TOUR)
     other = context.new_page()
     other.set_default_timeout(120_000)
     other.goto(visit.address)

@@ -11,6 +11,9 @@ window.SpecGuard = (() => {
   const listeners = [];
   const choice = { token: null, mode: "confidence", candidates: "graph", why: "run" };
   let bus = null;
+  let locked = false;
+  // A report runs its scripts at its end; a page runs them before there is anything in it.
+  const isReport = document.querySelector(".sg-report") !== null;
 
   function mount(name, element, props, watch, trigger, events) {
     const redraw = () => {
@@ -19,10 +22,17 @@ window.SpecGuard = (() => {
       roots[name] = root;
       views[name] = JSON.parse(props.value);
       keepingFocus(root, () => renderers[name].draw(root, views[name]));
+      if (name === "top" && views.top.locked && !locked) lockAll();
     };
     if (events) bus = trigger;
     watch("value", redraw);
     redraw();
+  }
+
+  // Panels that were drawn before it was known that no model may work here.
+  function lockAll() {
+    locked = true;
+    for (const name of Object.keys(roots)) if (name !== "top") renderers[name].draw(roots[name], views[name]);
   }
 
   function register(name, renderer) {
@@ -41,9 +51,12 @@ window.SpecGuard = (() => {
   // Until the server answers, the page says what it waits for; nothing is shown as done.
   function send(event, data) {
     if (!bus) return;
+    if (event === "drive" && views.top && views.top.locked) { window.SpecGuard.notice(views.top.locked); return; }
+    if (window.SpecGuard.offline && window.SpecGuard.offline(event, data || {})) return;
     const position = event === "drive" && document.querySelector(".sg-top .position");
     if (position) position.textContent = "waiting for the models";
-    bus(event, data || {});
+    // What the page shows goes with it: a server that has lost the run must not answer for another.
+    bus(event, { ...data, kept: views.top ? views.top.kept : "" });
   }
 
   function pick(changes) {
@@ -55,17 +68,32 @@ window.SpecGuard = (() => {
     listeners.push(listener);
   }
 
+  // Whether a key belongs to what is being typed, or to the browser.
+  function typing(event) {
+    return event.target.closest("input, textarea, select, [contenteditable]") !== null
+      || event.ctrlKey || event.metaKey || event.altKey;
+  }
+
   // An element; text and children are nodes or strings, never markup.
   function h(tag, properties, ...children) {
     const element = document.createElement(tag);
     fill(element, properties);
     add(element, children);
+    if (properties && properties.needs === "models") lock(element);
     return element;
+  }
+
+  // What makes models work cannot be pressed where none may, and says why.
+  function lock(element) {
+    const reason = views.top && views.top.locked;
+    if (!reason) return;
+    element.disabled = true;
+    element.title = reason;
   }
 
   function fill(element, properties) {
     for (const [key, value] of Object.entries(properties || {})) {
-      if (value === null || value === undefined || value === false) continue;
+      if (value === null || value === undefined || value === false || key === "needs") continue;
       if (key === "class") element.setAttribute("class", value);
       else if (key === "style") for (const [k, v] of Object.entries(value)) element.style.setProperty(k, v);
       else if (key === "data") for (const [k, v] of Object.entries(value)) element.dataset[k] = v;
@@ -107,7 +135,10 @@ window.SpecGuard = (() => {
     copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
     load: "M8 10.5V2.500M5 5.500l3-3 3 3M2.500 10v3.500h11V10",
     save: "M8 2.500v8M5 7.500l3 3 3-3M2.500 10v3.500h11V10",
+    share: "M8 9.500v-7M5 5.500l3-3 3 3M5 7.500H3v6h10v-6h-2",
     fork: "M4.500 5.200v5.600M11.500 7.200c0 2.300-4 1.800-7 3.600M4.500 2.500v1M11.500 4.500v1",
+    note: "M3 3h10v7l-3 3H3zM10 13v-3h3",
+    plus: "M8 3v10M3 8h10",
     edit: "M3 13l.6-3L10.500 3.100l2.400 2.400L6 12.400z",
   };
 
@@ -143,8 +174,8 @@ window.SpecGuard = (() => {
         type: "button",
         role: "radio",
         "aria-checked": String(option.key === current),
-        class: option.off ? "off" : null,
-        title: option.off || option.title || null,
+        class: option.off || option.ask ? "off" : null,
+        title: option.off || option.ask || option.title || null,
         disabled: Boolean(option.off),
         data: { key: `${label} ${option.key}` },
         onclick: () => choose(option.key),
@@ -158,11 +189,11 @@ window.SpecGuard = (() => {
 
   function ramp(kind, ends) {
     return h("span", { class: "ramp", "aria-hidden": "true" }, ends[0],
-      Array.from({ length: 10 }, (_, level) => h("i", { class: `${kind}-${level}` })), ends[1]);
+      Array.from({ length: kind === "split" ? 9 : 10 }, (_, level) => h("i", { class: `${kind}-${level}` })), ends[1]);
   }
 
   return {
-    mount, register, send, pick, onPick, choice, roots, views,
+    isReport, mount, register, send, typing, pick, onPick, choice, roots, views,
     h, svg, put, icon, star, head, empty, segments, token, ramp, STAR,
   };
 })();

@@ -10,14 +10,18 @@
       h("button", {
         type: "button", class: "question", title: "Edit, or choose an example: a new run",
         data: { key: "question" }, onclick: open,
-      }, view.question || "Write a problem, or choose an example", icon("edit")),
+      }, h("span", {}, h("span", {}, view.question || "Write a problem, or choose an example", icon("edit")))),
       h("span", { class: "space" }),
       answer(view));
   }
 
   function answer(view) {
     const parts = [];
-    if (view.answered) parts.push(h("span", { class: "quiet" }, "answer"), h("b", {}, view.answer), view.stale && h("span", { class: "quiet" }, "as run"));
+    if (view.begun) parts.push(h("span", { class: "quiet" }, "no answer yet"));
+    if (view.answered) {
+      const how = [view.stale && "as run", view.hand && `with ${view.hand}`].filter(Boolean).join(", ");
+      parts.push(h("span", { class: "quiet" }, "answer"), h("b", {}, view.answer), how && h("span", { class: "quiet" }, how));
+    }
     if (view.gold !== null) parts.push(h("span", { class: "quiet" }, "gold"), h("b", {}, view.gold));
     if (view.right === true) parts.push(h("span", { class: "judged" }, icon("yes"), "right"));
     if (view.right === false) parts.push(h("span", { class: "judged wrong" }, icon("no"), "wrong"));

@@ -1,7 +1,7 @@
 // The line at the foot: the keys that work, and the state of things.
 (() => {
   const { h } = SpecGuard;
-  const KEYS = [["\u2190 \u2192", "step"], ["\u21e7 \u2192", "phase"], ["Space", "run, stop"], ["Home", "first"], ["[ ]", "token"], ["F", "force"], ["R", "redraw"], ["B", "breakpoint"], ["1-4", "tables"]];
+  const KEYS = [["\u2190 \u2192", "step"], ["\u21e7 \u2192", "phase"], ["Space", "run, stop"], ["Home", "first"], ["[ ]", "token"], ["F", "force"], ["R", "redraw"], ["B", "breakpoint"], ["1-7", "tables"]];
 
   function draw(root, view) {
     SpecGuard.put(root, KEYS.map(([key, name]) => h("span", { class: "key" }, h("kbd", {}, key), name)),
@@ -14,13 +14,17 @@
   function drawModels(root, view) {
     const place = document.querySelector(".sg-status .models");
     if (place && view.models) place.textContent = view.models;
+    if (view.abilities) SpecGuard.knowAbilities(view.abilities);
   }
 
   const ALL = [
     ["\u2192 \u2190", "one step on, one step back"], ["\u21e7 \u2192, \u21e7 \u2190", "one phase on, one phase back"],
-    ["Home", "before the first step"], ["Space", "run to the end; stop a run"], ["Esc", "stop a run; close what is open"],
+    ["Home", "before the first step"], ["Space", "run to a breakpoint or the end; stop a run"], ["Esc", "stop a run; close what is open"],
     ["[ ]", "the token before, the token after"], ["R", "draw the step again, on a branch"],
-    ["F", "decide the step otherwise, on a branch"], ["B", "pause a run after this step, or no more"], ["1 2 3 4", "ledger, tree, compare, log"],
+    ["F", "decide the step otherwise, on a branch"], ["E", "edit the step\u2019s text, on a branch"],
+    ["B", "pause a run after this step, or no more"], ["N", "write a note on this step"], ["F2", "a new name for the branch"],
+    ["1 to 7", "ledger, tree, compare, thresholds, log, notes, raw"],
+    ["C", "two runs side by side"],
     ["arrows on a slider", "turn it; with \u21e7 ten times as far"], ["double click on a slider", "as it was in the run"],
     ["double click on a card", "let that candidate stand for the step, on a branch"],
   ];

@@ -2,13 +2,16 @@
 (() => {
   const { h, icon, send, views } = SpecGuard;
 
-  // Where the future is recorded, going on is looking; only at the head do models work.
+  // Where the future is recorded, going on is looking; only at the head do models work. A
+  // breakpoint holds among what is recorded too.
   function goOn(move) {
     const view = views.top;
     if (!view || view.running || !view.can.on) return;
-    const recorded = view.ahead && (move !== "run" || view.finished);
-    send(recorded ? "look" : "drive", { move });
+    const far = move === "run" || move === "end";
+    if (move === "run" && view.next_hit !== null) send("look", { cursor: view.next_hit });
+    else send(view.ahead && (!far || view.finished || view.locked) ? "look" : "drive", { move });
   }
+  SpecGuard.goOn = goOn;
 
   function look(move) {
     const view = views.top;
@@ -17,7 +20,7 @@
 
   function button(key, name, label, enabled, act, extra) {
     return h("button", {
-      type: "button", "aria-label": label, title: label, disabled: !enabled,
+      type: "button", "aria-label": label, title: (!enabled && views.top.locked) || label, disabled: !enabled,
       class: extra || null, data: { key }, onclick: act,
     }, icon(key), name);
   }
@@ -32,7 +35,7 @@
         button("step", "Step", "One reasoning step (\u2192)", view.can.on, () => goOn("step"), "main"),
         button("phase", "Phase", "One transition (shift \u2192)", view.can.on, () => goOn("phase")),
         button("run", "Run", "To the end (Space)", view.can.on, () => goOn("run")),
-        runTo(view),
+        SpecGuard.runTo(view),
         button("stop", "Stop", "Stop within one token (Esc)", view.can.stop, () => send("stop")),
         button("reset", "", "Reset: the same problem from the start", view.can.reset,
           () => send("setup", { reset: true }))),
@@ -42,11 +45,13 @@
       h("span", { class: "space" }),
       h("span", { class: "chip pair", title: "draft and target model" },
         h("b", {}, view.draft), "\u2192", h("b", {}, view.target)),
+      SpecGuard.strategyMenu(view),
       presetMenu(view),
       seedChip(view),
       h("span", { class: "files" },
         bare("load", "Load a session or a trace (or drop a file)", !view.running, () => SpecGuard.choose()),
-        bare("save", "Save the session: every branch, as one file", view.can.reset, () => send("save"))),
+        bare("save", "Save the session: every branch, as one file", view.can.reset, () => send("save")),
+        SpecGuard.shareMenu(view)),
       h("button", {
         type: "button", class: "bare", "aria-label": "Light or dark", title: "Light or dark",
         data: { key: "theme" }, onclick: toggleTheme,
@@ -54,42 +59,6 @@
       view.notice && h("p", { class: "notice", role: "alert" }, icon("no"), h("span", {}, view.notice), h("button", {
         type: "button", class: "plain", "aria-label": "Dismiss", onclick: (event) => event.currentTarget.parentElement.remove(),
       }, icon("no"))));
-  }
-
-  // Breakpoints: where Run pauses. The list stays open while they are set.
-  let listOpen = false;
-
-  function runTo(view) {
-    const menu = h("details", { class: "menu breaks" },
-      h("summary", { title: "Run to: breakpoints", "aria-label": "Breakpoints", data: { key: "breakpoints" } },
-        view.breakpoints.length ? h("i", { class: "hit" }) : "", "\u25be"),
-      h("div", { class: "sheet left" }, h("h3", {}, "Run pauses after a step where"),
-        view.kinds.map((kind) => kindRow(view, kind)),
-        view.breakpoints.length > 0 && h("p", { class: "quiet" }, `On: ${view.breakpoints.map((point) => point.words).join("; ")}.`)));
-    menu.open = listOpen;
-    menu.addEventListener("toggle", () => { listOpen = menu.open; });
-    closing(menu);
-    return menu;
-  }
-
-  function kindRow(view, kind) {
-    const set = view.breakpoints.filter((point) => point.kind === kind.kind);
-    const needs = kind.value !== null;
-    const input = needs && h("input", {
-      type: typeof kind.value === "number" ? "number" : "text", step: "any", "aria-label": kind.words,
-      value: set.length ? set[0].value : kind.value, data: { key: `value ${kind.kind}` },
-    });
-    const toggle = () => {
-      const value = !needs ? null : typeof kind.value === "number" ? Number(input.value) : input.value;
-      send("setup", { breakpoint: kind.kind, value: set.length ? set[0].value : value });
-    };
-    if (input) {
-      input.addEventListener("keydown", (event) => { if (event.key === "Enter" && !set.length) toggle(); });
-    }
-    return h("div", { class: "row-line" }, h("button", {
-      type: "button", role: "switch", "aria-checked": String(set.length > 0), disabled: view.running,
-      class: set.length ? "row on" : "row", data: { key: `break ${kind.kind}` }, onclick: toggle,
-    }, h("i", { class: set.length ? "hit" : "hit armed" }), kind.words.replace(" \u2026", "")), input);
   }
 
   function bare(key, label, enabled, act) {
@@ -182,16 +151,9 @@
     else if (event.key === "Home") look("first");
     else if (event.key === " " && !onButton && view) view.running ? send("stop") : goOn("run");
     else if (event.key === "Escape" && view && view.running) send("stop");
-    else if ((event.key === "b" || event.key === "B") && view && !view.running) breakHere();
     else return;
     event.preventDefault();
   });
-
-  function breakHere() {
-    const timeline = views.timeline;
-    const step = Math.max(Math.ceil(timeline.cursor / timeline.n_phases), 1);
-    send("setup", { breakpoint: "step", value: step });
-  }
 
   function onSlider(event) {
     return event.target.closest("[role=slider], [role=radiogroup]") !== null;
