@@ -9,17 +9,21 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 from specguard_core import bundled
+from specguard_core.commands.compare import run_compare
 from specguard_core.commands.console import Console
-from specguard_core.commands.reading import run_models, run_regate, run_show
+from specguard_core.commands.reading import run_export, run_models, run_regate, run_show
 from specguard_core.commands.running import run_calibrate, run_decode, run_eval
 from specguard_core.commands.shell import Shell, exit_code, sentence_of
+from specguard_core.commands.study import run_study
 from specguard_core.config import KNOB_TYPES, KNOBS, STRATEGY_NAMES, DecodeConfig, Knob
 from specguard_core.errors import SpecGuardError, UsageError
 from specguard_core.lm import Models
-from specguard_core.presets import PRESETS
+from specguard_core.presets import ABLATIONS, PRESETS
+from specguard_core.study import Label
+from specguard_core.token_table import COLUMNS
 
 
 def main(argv: Sequence[str] | None = None, shell: Shell | None = None) -> int:
@@ -91,7 +95,24 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     evaluate.add_argument("--out", required=True, metavar="RESULTS", help="results file (JSON)")
+    evaluate.add_argument(
+        "--batch-size", type=_positive, default=1, metavar="N", help="problems decoded together"
+    )
     evaluate.set_defaults(run=run_eval)
+
+    beside = commands.add_parser(
+        "compare",
+        parents=[pair, _preset_flags(), _calibration_flag(), _problem_flags(), json_flag],
+        help="run several strategies in turn and set them beside the target alone",
+        epilog=_variant_menu() + _knob_menu(),
+        formatter_class=raw,
+        allow_abbrev=False,
+    )
+    beside.add_argument(
+        "--strategies", required=True, metavar="A,B,...", help="variants, as explained below"
+    )
+    beside.add_argument("--out", required=True, metavar="TABLE", help="table file (JSON)")
+    beside.set_defaults(run=run_compare)
 
     again = commands.add_parser(
         "regate", parents=[json_flag], help="judge traces again, at once", allow_abbrev=False
@@ -101,6 +122,17 @@ def build_parser() -> argparse.ArgumentParser:
         "--set", nargs="+", required=True, action="extend", metavar="NAME=VALUE", help="knobs"
     )
     again.set_defaults(run=run_regate)
+
+    table = commands.add_parser(
+        "export",
+        help="write a trace's token signals as a table, CSV or Parquet",
+        epilog=_column_menu(),
+        formatter_class=raw,
+        allow_abbrev=False,
+    )
+    table.add_argument("trace", help="trace or session file; of a session, the current branch")
+    table.add_argument("--out", required=True, metavar="TABLE", help="NAME.csv or NAME.parquet")
+    table.set_defaults(run=run_export)
 
     measure = commands.add_parser(
         "calibrate",
@@ -113,13 +145,36 @@ def build_parser() -> argparse.ArgumentParser:
     measure.add_argument("--out", required=True, metavar="FILE", help="calibration file (JSON)")
     measure.set_defaults(run=run_calibrate)
 
+    worth = commands.add_parser(
+        "study",
+        parents=[pair, knobs, _calibration_flag(), _problem_flags(), json_flag],
+        help="what each signal is worth on problems: AUC, reliability, thresholds",
+        epilog=_knob_menu(),
+        formatter_class=raw,
+        allow_abbrev=False,
+    )
+    worth.add_argument(
+        "--traces", required=True, metavar="FOLDER", help="where traces are kept; they are resumed"
+    )
+    worth.add_argument(
+        "--label",
+        choices=get_args(Label),
+        default="equation",
+        help="what makes a step right: its equations hold; the run's answer is right; the target's "
+        "own step has the same equations",
+    )
+    worth.add_argument("--out", metavar="REPORT", help="file for the report, Markdown or JSON")
+    worth.set_defaults(run=run_study)
+
     models = commands.add_parser(
         "models",
         parents=[_place_flags(), json_flag],
         help="what a model is, and whether a pair fits",
         allow_abbrev=False,
     )
-    models.add_argument("draft", help="folder, hub id or GGUF file")
+    models.add_argument(
+        "draft", nargs="?", help="folder, hub id or GGUF file; without one, pairs to begin with"
+    )
     models.add_argument("target", nargs="?", help="the model it would draft for")
     models.set_defaults(run=run_models)
     return parser
@@ -137,7 +192,12 @@ def _pair_flags() -> _Parser:
     flags = _Parser(add_help=False, parents=[_place_flags()])
     help_text = "folder, hub id or GGUF file; the bundled one where not given"
     flags.add_argument("--draft", default=str(bundled.DRAFT), metavar="MODEL", help=help_text)
-    flags.add_argument("--target", default=str(bundled.TARGET), metavar="MODEL", help=help_text)
+    flags.add_argument(
+        "--target",
+        default=str(bundled.TARGET),
+        metavar="MODEL",
+        help="as --draft, or a server: http://host:port/v1?model=NAME ($SPECGUARD_API_KEY)",
+    )
     flags.add_argument(
         "--reward", metavar="MODEL", help="reward model of rsd: folder or hub id (as above)"
     )
@@ -145,8 +205,13 @@ def _pair_flags() -> _Parser:
 
 
 def _knob_flags() -> _Parser:
-    flags = _Parser(add_help=False)
+    flags = _Parser(add_help=False, parents=[_preset_flags()])
     flags.add_argument("--strategy", metavar="NAME", help=f"one of {', '.join(STRATEGY_NAMES)}")
+    return flags
+
+
+def _preset_flags() -> _Parser:
+    flags = _Parser(add_help=False)
     flags.add_argument(
         "--preset", default="cpu", metavar="NAME", help=f"one of {', '.join(PRESETS)} (cpu)"
     )
@@ -178,6 +243,24 @@ def _positive(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text!r}")
     return int(text)
+
+
+def _variant_menu() -> str:
+    return (
+        f"a variant is a strategy ({', '.join(STRATEGY_NAMES)}),\n"
+        "and after @ what it changes, with + between: a preset "
+        f"({', '.join(PRESETS)}), an ablation of\n"
+        f"specguard ({', '.join(ABLATIONS)}), or name=value, e.g.\n"
+        "specguard@best+no-selector+threshold=0.6; target_only is always a row\n\n"
+    )
+
+
+def _column_menu() -> str:
+    lines = ["columns, one row per token of each candidate (empty or null: not measured):"]
+    for column in COLUMNS:
+        unit = f" ({column.unit})" if column.unit else ""
+        lines.append(f"  {column.name:<18}{column.sentence}{unit}")
+    return "\n".join(lines)
 
 
 def _knob_menu() -> str:
@@ -231,4 +314,12 @@ def _load_models(
     # Imported here: `show` and `regate` need no model library, and start at once.
     from specguard_core.backends.hf import load_models
 
-    return load_models(draft, target, reward=reward, dtype=dtype, device=device, on_stage=on_stage)
+    return load_models(
+        draft,
+        target,
+        reward=reward,
+        dtype=dtype,
+        device=device,
+        api_key=os.environ.get("SPECGUARD_API_KEY"),
+        on_stage=on_stage,
+    )

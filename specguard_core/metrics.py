@@ -58,6 +58,19 @@ def wilson_interval(successes: int, total: int) -> Interval | None:
     return Interval(share, low, high)
 
 
+def mcnemar_p(gained: int, lost: int) -> float:
+    """How likely two equally good ways differ at least this much, in (0, 1].
+
+    McNemar 1947, exact: of the problems that only one of them solves, each is either's by chance.
+
+    Args:
+        gained, lost: problems that only the one solves, and only the other.
+    """
+    n, fewer = gained + lost, min(gained, lost)
+    tail = sum(math.comb(n, k) for k in range(fewer + 1))
+    return float(min(1.0, 2 * tail / 2**n))
+
+
 def roc_auc(
     labels: Sequence[bool], scores: Sequence[float], strata: Sequence[int] | None = None
 ) -> float | None:
@@ -79,6 +92,18 @@ def roc_auc(
         won += _pairs_won(right, wrong)
         pairs += len(right) * len(wrong)
     return won / pairs if pairs else None
+
+
+def rank_correlation(values: Sequence[float], others: Sequence[float]) -> float | None:
+    """Spearman's rho in [-1, 1]: Pearson's correlation of the ranks, ties sharing their mean rank.
+
+    Returns:
+        None where one side never changes.
+    """
+    ranks = [_ranks(np.asarray(side, dtype=np.float64)) for side in (values, others)]
+    if any(len(np.unique(side)) < 2 for side in ranks):
+        return None
+    return float(np.asarray(np.corrcoef(ranks))[0, 1])
 
 
 def accept_rate(traces: Iterable[Trace]) -> float | None:
@@ -104,6 +129,29 @@ def tokens_per_block(traces: Iterable[Trace]) -> float | None:
     """Tokens kept per block, which is one target pass each; None where there is no block."""
     lengths = [len(block.token_ids) for trace in traces for block in trace.blocks]
     return sum(lengths) / len(lengths) if lengths else None
+
+
+def mean_ratio(traces: Iterable[Trace]) -> float | None:
+    """Mean of min(1, p / q) over the judged drafted tokens, in [0, 1]: an estimate of alpha, the
+    chance that a drafted token is accepted (Leviathan et al. 2023); None where none was judged."""
+    ratios = [
+        decision.ratio
+        for trace in traces
+        for block in trace.blocks
+        for decision in block.decisions[: block.n_judged]
+    ]
+    return math.fsum(ratios) / len(ratios) if ratios else None
+
+
+def expected_lengths(alpha: float, gamma: int) -> tuple[float, ...]:
+    """Chances of 0 to gamma accepted tokens in a block, were each accepted with chance alpha."""
+    return (*((alpha**n) * (1 - alpha) for n in range(gamma)), alpha**gamma)
+
+
+def expected_block_tokens(alpha: float, gamma: int) -> float:
+    """Tokens kept per block, the target's own included: (1 - alpha^(gamma + 1)) / (1 - alpha),
+    gamma + 1 at alpha = 1 (Leviathan et al. 2023, arXiv:2211.17192)."""
+    return gamma + 1.0 if alpha == 1 else (1 - alpha ** (gamma + 1)) / (1 - alpha)
 
 
 def kept_tokens(trace: Trace) -> int:
@@ -137,6 +185,12 @@ def target_only_time(trace: Trace) -> TargetOnlyTime | None:
     if written == kept:
         return TargetOnlyTime(milliseconds, "measured")
     return TargetOnlyTime(milliseconds * kept / written, "estimated")
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    mean_rank: NDArray[np.float64] = np.cumsum(counts) - (counts - 1) / 2
+    return mean_rank[place]
 
 
 def _pairs_won(right: NDArray[np.float64], wrong: NDArray[np.float64]) -> float:

@@ -2,14 +2,17 @@
 
 preset     a named config; what another config changes from it is always listed
 setting    `name=value`, as on a command line
+ablation   `specguard` with a part switched off: a named setting
+variant    a strategy with what it changes, in one word: `specguard@best+no-selector+threshold=0.6`
 beta       confidence's weight while confidence and grounding are the only readings
 """
 
+import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from specguard_core.config import KNOB_TYPES, KNOBS, DecodeConfig
+from specguard_core.config import KNOB_TYPES, KNOBS, STRATEGY_NAMES, DecodeConfig
 from specguard_core.errors import ConfigError
 
 PresetName = Literal["paper", "cpu", "best"]
@@ -26,6 +29,22 @@ PRESETS: dict[PresetName, DecodeConfig] = {
         selection_method="numeric",
     ),
 }
+
+
+ABLATIONS: dict[str, str] = {
+    "no-selector": "n_candidates=1",
+    "grounding-only": "weights=grounding:1",
+    "confidence-only": "weights=confidence:1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A variant as read: its text, and what it asks for. preset: None where it names none."""
+
+    name: str
+    preset: str | None
+    settings: tuple[str, ...]
 
 
 def preset(name: str) -> DecodeConfig:
@@ -68,6 +87,43 @@ def changed(config: DecodeConfig, settings: Sequence[str]) -> DecodeConfig:
             menu = ", ".join([*KNOBS, "beta"])
             raise ConfigError(f"expected a knob, got {name!r}: choose out of {menu}")
     return replace(config, **values)
+
+
+def variants(text: str) -> tuple[Variant, ...]:
+    """Variants with commas between them; the commas within `weights=` part none.
+
+    Raises:
+        ConfigError: no variant, one twice, or a name that is unknown (answered with the menu).
+    """
+    names = "|".join(STRATEGY_NAMES)
+    words = [word.strip() for word in re.split(rf",(?=\s*(?:{names})\s*(?:[@,]|$))", text)]
+    if len(set(words)) < len(words):
+        twice = next(word for word in words if words.count(word) > 1)
+        raise ConfigError(f"expected each strategy once, got {twice!r} again: leave one out")
+    return tuple(map(_variant, words))
+
+
+def _variant(text: str) -> Variant:
+    strategy, _, rest = text.partition("@")
+    if strategy not in STRATEGY_NAMES:
+        menu = ", ".join(STRATEGY_NAMES)
+        raise ConfigError(f"expected a strategy out of {menu}, got {strategy!r}: choose one")
+    named: str | None = None
+    settings = [f"strategy={strategy}"]
+    for part in rest.split("+") if rest else ():
+        if part in PRESETS and named is None:
+            named = part
+        elif part in ABLATIONS and strategy == "specguard":
+            settings.append(ABLATIONS[part])
+        elif "=" in part:
+            settings.append(part)
+        else:
+            menu = ", ".join([*PRESETS, *ABLATIONS])
+            raise ConfigError(
+                f"expected a preset, an ablation of specguard or name=value in {text!r}, got "
+                f"{part!r}: choose out of {menu}"
+            )
+    return Variant(text, named, tuple(settings))
 
 
 def with_beta(config: DecodeConfig, beta: float) -> DecodeConfig:

@@ -1,7 +1,8 @@
 """What an evaluation leaves behind: a result per problem, their summary, and the file of both.
 
 correct     the answer found equals the gold one; a failed problem counts as wrong
-rates       are of steps, pooled over all problems, not means of rates
+rates       are of steps (of drafted tokens, where blocks are judged), pooled over all problems,
+            not means of rates
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,8 +23,10 @@ class ProblemResult:
 
     answer, given      the gold answer, and the one found in the text
     failure            the sentence of what went wrong, where the run did not end
-    n_judged           steps the rule spoke of; n_accepted of them it accepted
+    n_steps, n_blocks  units; of every chain, where several vote
+    n_judged           steps the rule spoke of, or drafted tokens; n_accepted of them it accepted
     n_fallback         steps the target wrote
+    target_passes      forward passes of the target, and the positions processed in them
     """
 
     id: str
@@ -35,11 +38,14 @@ class ProblemResult:
     failure: str | None
     text: str
     n_steps: int
+    n_blocks: int
     n_judged: int
     n_accepted: int
     n_fallback: int
     tokens: Mapping[Role, int]
     seconds: Mapping[Role, float]
+    target_passes: int
+    target_positions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,8 @@ class Summary:
     accuracy: Interval | None
     tokens: Mapping[Role, int]
     seconds: Mapping[Role, float]
+    target_passes: int
+    target_positions: int
     fallback_rate: float | None
     accept_rate: float | None
 
@@ -67,7 +75,7 @@ def result_of(trace: Trace) -> ProblemResult:
     gold = trace.gold or ""
     given = None if trace.finish is None else trace.finish.answer
     verdicts = [step.verdict for step in trace.all_steps if step.verdict is not None]
-    roles = trace.cost.roles
+    cost = trace.cost
     return ProblemResult(
         id=trace.problem_id,
         question=trace.problem,
@@ -78,11 +86,15 @@ def result_of(trace: Trace) -> ProblemResult:
         failure=trace.failure,
         text=trace.text,
         n_steps=len(trace.all_steps),
-        n_judged=len(verdicts),
-        n_accepted=sum(verdict.accepted for verdict in verdicts),
+        n_blocks=len(trace.blocks),
+        n_judged=len(verdicts) + sum(block.n_judged for block in trace.blocks),
+        n_accepted=sum(verdict.accepted for verdict in verdicts)
+        + sum(block.n_accepted for block in trace.blocks),
         n_fallback=sum(step.outcome.source == "target" for step in trace.all_steps),
-        tokens={role: cost.tokens for role, cost in roles.items()},
-        seconds={role: cost.milliseconds / 1000 for role, cost in roles.items()},
+        tokens={role: spent.tokens for role, spent in cost.roles.items()},
+        seconds={role: spent.milliseconds / 1000 for role, spent in cost.roles.items()},
+        target_passes=cost.target_passes,
+        target_positions=cost.target_positions,
     )
 
 
@@ -98,16 +110,19 @@ def failed_result(problem_id: str, question: str, answer: str, failure: str) -> 
         failure=failure,
         text="",
         n_steps=0,
+        n_blocks=0,
         n_judged=0,
         n_accepted=0,
         n_fallback=0,
         tokens={},
         seconds={},
+        target_passes=0,
+        target_positions=0,
     )
 
 
 def summarise(results: Sequence[ProblemResult]) -> Summary:
-    """Pooled over problems: rates are of steps, not means of rates."""
+    """Pooled over problems, not means of rates."""
     tokens: dict[Role, int] = {}
     seconds: dict[Role, float] = {}
     for result in results:
@@ -123,6 +138,8 @@ def summarise(results: Sequence[ProblemResult]) -> Summary:
         accuracy=wilson_interval(sum(r.correct for r in results), len(results)),
         tokens=tokens,
         seconds=seconds,
+        target_passes=sum(result.target_passes for result in results),
+        target_positions=sum(result.target_positions for result in results),
         fallback_rate=n_fallback / n_steps if n_steps else None,
         accept_rate=n_accepted / n_judged if n_judged else None,
     )

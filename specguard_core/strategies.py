@@ -9,6 +9,7 @@ propose    how many candidate steps the draft samples for each step
 judge      signals: the weighted readings against the threshold; grade: the target's grade, 0 to 9;
            reward: a reward model's word on the step; always / never: no check is made
 votes      whether `n_chains` chains run beside each other and vote on the answer
+knobs      fields of DecodeConfig that the row reads; `knobs_of` adds those that all runs share
 
 Ablations of `specguard` need no row: n_candidates=1 is without the selector, and weights on
 confidence or on grounding alone are the judge without the other.
@@ -39,6 +40,7 @@ class StepStrategy:
     draft_temperature: Callable[[DecodeConfig], float]
     judge: Judge
     needs_target: bool
+    knobs: tuple[str, ...] = ()
     votes: bool = False
 
     def drafts(self, config: DecodeConfig) -> bool:
@@ -56,6 +58,7 @@ class BlockStrategy:
     sentence: str
     rule: BlockStrategyName
     reads_entropies: bool
+    knobs: tuple[str, ...]
     needs_target: bool = True
 
     def drafts(self, config: DecodeConfig) -> bool:
@@ -65,6 +68,34 @@ class BlockStrategy:
 
 Strategy = StepStrategy | BlockStrategy
 
+_DRAFT_SAMPLING = ("draft_temperature", "draft_top_p", "draft_top_k")
+_SELECTION = ("n_candidates", "selection_method", "cluster_similarity")
+_SIGNALS = (
+    "weights",
+    "threshold",
+    "normalisation",
+    "logprob_floor",
+    "signal_tokens",
+    "grounding_correction",
+    "include_boundary_token",
+    "rollout_layers",
+    "sparsify",
+    "renormalise",
+    "residual",
+    "sink_tokens",
+)
+_FALLBACK = ("target_temperature", "target_top_p", "target_top_k", "target_samples")
+_BLOCKS = ("gamma", "adaptive_gamma", "target_temperature", "target_top_p", "target_top_k")
+_EASD = (
+    "easd_top_n",
+    "easd_overlap",
+    "easd_bounds",
+    "easd_draft_entropy",
+    "easd_target_entropy",
+)
+_STEP_LIMITS = ("delimiter", "max_steps", "max_step_tokens", "repeat_limit", "n_alternatives")
+_ALL_RUNS = ("strategy", "max_new_tokens", "system_prompt", "seed")
+
 _STEP: dict[StepStrategyName, StepStrategy] = {
     "specguard": StepStrategy(
         sentence="k draft samples, the medoid is kept where its signals score enough",
@@ -72,6 +103,7 @@ _STEP: dict[StepStrategyName, StepStrategy] = {
         draft_temperature=lambda config: config.draft_temperature,
         judge="signals",
         needs_target=True,
+        knobs=(*_SELECTION, *_DRAFT_SAMPLING, *_SIGNALS, *_FALLBACK),
     ),
     "draft_only": StepStrategy(
         sentence="the draft writes every step, greedily, unchecked",
@@ -86,6 +118,7 @@ _STEP: dict[StepStrategyName, StepStrategy] = {
         draft_temperature=lambda config: 0.0,
         judge="never",
         needs_target=True,
+        knobs=_FALLBACK,
     ),
     "specreason": StepStrategy(
         sentence="one greedy draft step, kept where the target grades it high enough, 0 to 9",
@@ -93,6 +126,7 @@ _STEP: dict[StepStrategyName, StepStrategy] = {
         draft_temperature=lambda config: 0.0,
         judge="grade",
         needs_target=True,
+        knobs=("grade_threshold", "grade_method", "grade_prompt", *_FALLBACK),
     ),
     "rsd": StepStrategy(
         sentence="one greedy draft step, kept where a reward model gives it the threshold or more",
@@ -100,6 +134,7 @@ _STEP: dict[StepStrategyName, StepStrategy] = {
         draft_temperature=lambda config: 0.0,
         judge="reward",
         needs_target=True,
+        knobs=("threshold", *_FALLBACK),
     ),
     "rsd_majority": StepStrategy(
         sentence="n chains as rsd, but sampled; the answer that most of them give is taken",
@@ -108,6 +143,7 @@ _STEP: dict[StepStrategyName, StepStrategy] = {
         draft_temperature=lambda config: config.draft_temperature,
         judge="reward",
         needs_target=True,
+        knobs=("threshold", "n_chains", *_DRAFT_SAMPLING, *_FALLBACK),
         votes=True,
     ),
 }
@@ -117,11 +153,13 @@ _BLOCK: dict[BlockStrategyName, BlockStrategy] = {
         sentence="gamma drafted tokens, accepted so that the text is distributed as the target's",
         rule="speculative",
         reads_entropies=False,
+        knobs=_BLOCKS,
     ),
     "easd": BlockStrategy(
         sentence="as speculative, but the target draws again where both models are unsure",
         rule="easd",
         reads_entropies=True,
+        knobs=(*_BLOCKS, *_EASD),
     ),
 }
 
@@ -129,6 +167,13 @@ STRATEGIES: dict[StrategyName, Strategy] = {
     **{name: _STEP[name] for name in STEP_STRATEGY_NAMES},
     **{name: _BLOCK[name] for name in BLOCK_STRATEGY_NAMES},
 }
+
+
+def knobs_of(name: StrategyName) -> frozenset[str]:
+    """Every knob that a run of the strategy reads; turning another changes nothing in it."""
+    row = STRATEGIES[name]
+    limits = () if isinstance(row, BlockStrategy) else _STEP_LIMITS
+    return frozenset((*row.knobs, *limits, *_ALL_RUNS))
 
 
 def step_strategy(config: DecodeConfig) -> StepStrategy:

@@ -17,6 +17,7 @@ from specguard_core.backends.loading import prepare
 from specguard_core.backends.scripted import EOS, ScriptedModel, ScriptedVocabulary, scripted_info
 from specguard_core.backends.sources import Source
 from specguard_core.backends.tokenizer import HfVocabulary
+from specguard_core.config import DecodeConfig
 from specguard_core.lm import (
     DraftedBlock,
     DraftRequest,
@@ -25,10 +26,13 @@ from specguard_core.lm import (
     Models,
     TokenIds,
 )
-from specguard_core.types import ModelInfo
+from specguard_core.types import Decision, ModelInfo, Trace
+from tests.builders import configured
 from tests.tiny_models import tiny_tokenizer
 
 VOCABULARY = ScriptedVocabulary()
+LONG = {"max_steps": 10_000, "repeat_limit": 1_000, "max_step_tokens": 100_000}
+"""Knobs under which only the token budget or the text itself ends a run."""
 
 
 @dataclass
@@ -123,3 +127,18 @@ def random_pair(noise: float = 0.3, **options: Any) -> Models:
     """A tiny target and a draft that resembles it; at noise 0 the draft is its equal."""
     target = random_model(**options)
     return Models(target.vocabulary, random_model(noise, **options), target)
+
+
+def blocks(**knobs: Any) -> DecodeConfig:
+    """A config of plain speculative decoding with a short prompt."""
+    return configured(**({"strategy": "speculative", "system_prompt": "x"} | knobs))
+
+
+def decisions_of(*traces: Trace) -> list[Decision]:
+    """Every decision of these traces, in order."""
+    return [d for trace in traces for block in trace.blocks for d in block.decisions]
+
+
+def generated(trace: Trace) -> TokenIds:
+    """The token ids after the prompt."""
+    return trace.context_ids[len(trace.prompt_ids) :]

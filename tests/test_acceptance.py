@@ -205,10 +205,10 @@ def test_temperature_0_top_p_0_and_top_k_1_are_greedy(sampling):
     assert processed(LOGITS[:1], sampling).tolist() == [[1.0, 0, 0, 0]]
 
 
+@pytest.mark.case(17)
 @pytest.mark.parametrize("temperature", [1e-4, 1e-10, 1e-300])
 @pytest.mark.parametrize("top_p", [1e-4, 1.0])
 def test_extreme_settings_give_finite_probabilities(temperature, top_p):
-    """CASES 17."""
     half = LOGITS[:1].half().float()
     assert processed(half, Sampling(temperature, top_p, 0)).tolist() == [[1.0, 0, 0, 0]]
 
@@ -264,13 +264,14 @@ def chi_square_999(n_degrees):
     return n_degrees * (1 - part + 3.0902 * part**0.5) ** 3
 
 
+@pytest.mark.case(14)
 @pytest.mark.parametrize(
     "sampling",
     [Sampling(0.5, 1.0, 0), Sampling(1.0, 0.9, 0), Sampling(1.5, 1.0, 3)],
     ids=["cold", "warm, nucleus", "hot, top-k"],
 )
 def test_two_tokens_are_distributed_as_the_targets(sampling):
-    """CASES 14: chi-square of 20,000 two-token samples, each given the token before it."""
+    """Chi-square of 20,000 two-token samples, each given the token before it."""
     logits = bigrams(2, 1.5)
     target = processed(logits, sampling)
     draft = processed(logits + bigrams(1, 0.7), sampling)

@@ -324,7 +324,7 @@ def test_a_reader_that_goes_away_does_not_end_the_work(bench: Bench, tmp_path: P
 def test_help_lists_every_command_and_every_knob(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     listed = capsys.readouterr().out
-    for command in ("decode", "show", "eval", "regate", "calibrate", "models"):
+    for command in ("decode", "show", "eval", "compare", "regate", "calibrate", "models"):
         assert command in listed
     assert main(["decode", "--help"]) == 0
     listed = capsys.readouterr().out

@@ -23,9 +23,7 @@ def bench() -> Bench:
 
 
 ROOT = Path(__file__).parent.parent
-needs_pair = pytest.mark.skipif(
-    not bundled.DRAFT.is_dir() or not bundled.TARGET.is_dir(), reason="the pair is not built yet"
-)
+needs_pair = pytest.mark.bundled(bundled.DRAFT, bundled.TARGET)
 
 
 def command(*arguments: str | Path) -> list[str]:
@@ -85,6 +83,7 @@ def test_the_bundled_pair_decodes_from_the_command_line(tmp_path: Path) -> None:
     assert trace.draft.name == "abacus-draft"
 
 
+@pytest.mark.case(13, 17)
 @needs_pair
 @pytest.mark.parametrize(
     "knobs", [("draft_top_k=1",), ("draft_temperature=0.0001", "draft_top_p=0")]

@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 
 from specguard_core.backends.scripted import ScriptedModel, scripted_info
+from specguard_core.commands.briefs import trace_brief
 from specguard_core.errors import ModelError
+from specguard_core.metrics import block_accept_rate
+from specguard_core.results import result_of, summarise
 from specguard_core.trace_io import load_calibration, load_trace
 from tests.bench import PROBLEM, Bench, Run, one_sentence, renamed
+from tests.block_models import LONG, blocks, random_pair
+from tests.builders import run as decoded
 
 
 @pytest.fixture
@@ -55,6 +60,22 @@ def test_eval_writes_the_figures_with_their_intervals(bench: Bench, tmp_path: Pa
     assert json.loads(evaluate(bench, tmp_path, "--limit", "2", "--json").out) == data
 
 
+def test_what_blocks_took_is_in_results_and_briefs() -> None:
+    trace = replace(decoded(random_pair(), blocks(max_new_tokens=30, **LONG)), gold="1")
+    one, brief = result_of(trace), trace_brief(trace)
+    assert (one.n_steps, one.n_fallback, one.n_blocks) == (0, 0, len(trace.blocks))
+    assert one.n_accepted / one.n_judged == block_accept_rate([trace])
+    assert summarise([one]).accept_rate == brief["block_accept_rate"] == block_accept_rate([trace])
+    assert summarise([one]).fallback_rate is None
+    cost = trace.cost
+    for found in (one.target_passes, summarise([one]).target_passes, brief["target_passes"]):
+        assert found == cost.target_passes > 0
+    for found in (one.target_positions, summarise([one]).target_positions):
+        assert found == brief["target_positions"] == cost.target_positions
+    assert len(brief["blocks"]) == one.n_blocks
+    assert [block["accepted"] for block in brief["blocks"]] == [b.n_accepted for b in trace.blocks]
+
+
 def test_eval_goes_on_where_it_was_stopped(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +110,22 @@ def test_eval_goes_on_where_it_was_stopped(
         return data
 
     assert figures(tmp_path / "r") == figures(tmp_path / "straight")
+
+
+def test_problems_decoded_together_have_the_results_of_one_by_one(
+    bench: Bench, tmp_path: Path
+) -> None:
+    _problems(tmp_path)
+    results, calls = [], []
+    for size in ("1", "2"):
+        bench.draft.n_calls = 0
+        assert evaluate(bench, tmp_path, "--batch-size", size).code == 0
+        data = json.loads((tmp_path / "r").read_text())
+        (tmp_path / "r").unlink()
+        results.append([p | {"seconds": None} for p in data["problems"]])
+        calls.append(bench.draft.n_calls)
+    assert results[0] == results[1]
+    assert calls[1] < calls[0]
 
 
 def test_eval_refuses_a_file_of_another_config_or_another_problem(

@@ -42,6 +42,22 @@ def test_wilson_interval_of_nothing_is_not_measured_and_of_nonsense_an_error() -
         metrics.wilson_interval(4, 3)
 
 
+@pytest.mark.parametrize(
+    ("gained", "lost", "p"), [(0, 0, 1), (1, 0, 1), (5, 0, 1 / 16), (2, 10, 79 / 2048), (3, 3, 1)]
+)
+def test_mcnemar_is_a_fair_coins_two_tails(gained: int, lost: int, p: float) -> None:
+    assert metrics.mcnemar_p(gained, lost) == pytest.approx(p)
+
+
+@given(st.integers(0, 400), st.integers(0, 400))
+def test_mcnemar_has_no_side_and_falls_as_one_side_grows(gained: int, lost: int) -> None:
+    p = metrics.mcnemar_p(gained, lost)
+    assert 0 < p <= 1
+    assert p == metrics.mcnemar_p(lost, gained)
+    fewer, more = sorted((gained, lost))
+    assert metrics.mcnemar_p(fewer, more + 1) <= p
+
+
 @given(LABELLED)
 def test_auc_is_the_share_of_pairs_that_are_in_order(rows: list[tuple[bool, int, int]]) -> None:
     def brute(pairs: list[tuple[int, int]]) -> float | None:
@@ -73,6 +89,27 @@ def _step(index: int, source: Any, n_tokens: int, milliseconds: float = 0.0) -> 
 
 def _trace(*steps: Step) -> Trace:
     return replace(full_trace(), units=steps)
+
+
+def test_rank_correlation_by_hand_ties_at_their_mean_rank() -> None:
+    # Ranks 1.5, 1.5, 3, 4 against 1, 2, 3, 4: covariance 4.5, variances 4.5 and 5.
+    found = metrics.rank_correlation([7.0, 7.0, 8.0, 9.0], [1.0, 2.0, 3.0, 4.0])
+    assert found == pytest.approx(4.5 / (4.5 * 5) ** 0.5)
+    assert metrics.rank_correlation([1.0, 1.0], [1.0, 2.0]) is None
+    assert metrics.rank_correlation([], []) is None
+
+
+@given(st.lists(st.integers(-9, 9), min_size=2), st.randoms(use_true_random=False))
+def test_rank_correlation_knows_order_alone(values: list[int], random: Any) -> None:
+    others = [random.randint(0, 9) for _ in values]
+    found = metrics.rank_correlation(values, others)
+    bent = metrics.rank_correlation([value**3 for value in values], others)
+    turned = metrics.rank_correlation([-value for value in values], others)
+    if found is None:
+        assert bent is None and turned is None
+    else:
+        assert bent == pytest.approx(found)
+        assert turned == pytest.approx(-found)
 
 
 def test_rates_are_shares_of_steps_and_not_measured_where_there_is_none() -> None:

@@ -8,15 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specguard_core.backends.scripted import ScriptedStep, ScriptedVocabulary
+from specguard_core.backends.scripted import ScriptedModel, ScriptedStep, ScriptedVocabulary
 from specguard_core.decoder.grading import DIGITS, choice_request, digit_ids, grade_in_words
 from specguard_core.decoder.step import start
 from specguard_core.errors import NotMeasured, PairError
+from specguard_core.evaluation import run_together
 from specguard_core.lm import ChoiceReading, ChoiceRequest, ReadRequest
+from specguard_core.problem_files import FileProblem
 from specguard_core.regate import regate
-from specguard_core.trace_io import from_json, to_json
+from specguard_core.text import join_pieces
+from specguard_core.trace_io import from_json, load_trace, to_json
 from specguard_core.types import PromptSegment
 from specguard_core.verification import grade_verdict
+from tests.bench import Bench, one_sentence
 from tests.block_models import random_model
 from tests.builders import PROBLEM, VOCABULARY, configured, pair, recited, run, scripted
 
@@ -64,6 +68,44 @@ def test_an_answer_that_is_no_digit_is_refused_and_the_way_out_named(mass):
     reading = ChoiceReading(np.log(np.full(10, mass / 10) + 1e-30), 1, 1, 0.0)
     with pytest.raises(NotMeasured, match="grade_method=logprob"):
         grade_in_words(reading, configured(strategy="specreason"))
+
+
+@pytest.fixture
+def mumbling(monkeypatch):
+    """Targets that answer no digit once they have been asked about a text with a 9."""
+    ordinary = ScriptedModel.read_choices
+
+    def read_choices(self, requests, **keywords):
+        readings = ordinary(self, requests, **keywords)
+        unsure = np.full(10, math.log(0.01), np.float32)
+        return [
+            replace(reading, logprobs=unsure)
+            if "9" in join_pieces(request.prefix, PIECES)
+            else reading
+            for request, reading in zip(requests, readings, strict=True)
+        ]
+
+    monkeypatch.setattr(ScriptedModel, "read_choices", read_choices)
+
+
+PIECES = {token_id: VOCABULARY.piece(token_id) for token_id in range(len(VOCABULARY))}
+
+
+def test_a_grade_that_is_no_digit_keeps_the_trace_and_fails_one_problem_only(mumbling, tmp_path):
+    first = "2 + 3 = 5.\n\n"
+    bench = Bench(draft=scripted(recited(first, "5 + 4 = 9.\n\n"), "small"))
+    bench.target.grades = {first: 9}
+    knobs = ("--strategy", "specreason", "--set", "max_steps=3")
+    told = bench("decode", "--problem", "Count.", "--out", tmp_path / "t.json", *knobs)
+    assert (told.code, one_sentence(told)) == (1, True)
+    assert "expected a digit as the target's grade" in told.err
+    trace = load_trace(tmp_path / "t.json")
+    assert (trace.status, trace.text) == ("failed", first)
+    asked = [FileProblem("a", "Count to 9.", "1"), FileProblem("b", "Count.", "1")]
+    config = configured(strategy="specreason", max_steps=1)
+    failures = [one.failure for one in run_together(asked, pair(recited("2 + 2.\n\n")), config)]
+    assert failures[0] is not None and "expected a digit" in failures[0]
+    assert failures[1] is None
 
 
 class Uninstructed(ScriptedVocabulary):
@@ -146,3 +188,14 @@ def test_a_model_tells_the_chances_of_choices_and_keeps_nothing_of_the_question(
     assert (reading.passes, reading.positions) == (2, 6)
     (again,) = model.read_choices([ChoiceRequest(prefix, question, choices)])
     assert (again.passes, again.positions) == (1, 2)
+
+
+@pytest.mark.case(21)
+@pytest.mark.parametrize("grade", [9, 0])
+def test_a_problem_of_eight_steps_yields_eight_steps(grade):
+    texts = (*(f"{n} + 1 = {n + 1}.\n\n" for n in range(7)), "The answer is \\boxed{7}.")
+    target = scripted(recited(*texts), "target")
+    target.grades = {"".join(texts[: n + 1]): grade for n in range(7)}
+    trace = run(pair(recited(*texts), target), configured(strategy="specreason"))
+    assert len(trace.steps) == 8
+    assert {step.outcome.source for step in trace.steps[:7]} == {"draft" if grade else "target"}

@@ -4,15 +4,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from specguard_core.commands.lines import uncalibrated_readings
-from specguard_core.metrics import accept_rate, fallback_rate, target_only_time
+from specguard_core.metrics import (
+    accept_rate,
+    block_accept_rate,
+    fallback_rate,
+    target_only_time,
+    tokens_per_block,
+)
 from specguard_core.regate import Regate
 from specguard_core.text import join_pieces
-from specguard_core.types import Step, Trace, Verdict
+from specguard_core.types import Block, Step, Trace, Verdict
 
 
 def trace_brief(trace: Trace) -> dict[str, Any]:
     """A trace in brief for machines; the whole of it is what `--out` writes."""
-    alone = target_only_time(trace)
+    alone, cost = target_only_time(trace), trace.cost
     return {
         "problem": trace.problem,
         "gold": trace.gold,
@@ -24,22 +30,18 @@ def trace_brief(trace: Trace) -> dict[str, Any]:
         "uncalibrated": uncalibrated_readings(trace),
         "accept_rate": accept_rate([trace]),
         "fallback_rate": fallback_rate([trace]),
-        "tokens": {role: cost.tokens for role, cost in trace.cost.roles.items()},
-        "seconds": {role: cost.milliseconds / 1000 for role, cost in trace.cost.roles.items()},
+        "block_accept_rate": block_accept_rate([trace]),
+        "tokens_per_block": tokens_per_block([trace]),
+        "tokens": {role: spent.tokens for role, spent in cost.roles.items()},
+        "seconds": {role: spent.milliseconds / 1000 for role, spent in cost.roles.items()},
+        "target_passes": cost.target_passes,
+        "target_positions": cost.target_positions,
         "target_only": None
         if alone is None
         else {"seconds": alone.milliseconds / 1000, "basis": alone.basis},
-        "vote": None
-        if trace.vote is None
-        else [
-            {
-                "answer": ballot.answer,
-                "chains": list(ballot.chains),
-                "mean_reward": ballot.mean_reward,
-            }
-            for ballot in trace.vote.ballots
-        ],
+        "vote": _vote_brief(trace),
         "steps": [_step_brief(step, trace.pieces) for step in trace.steps],
+        "blocks": [_block_brief(block, trace.pieces) for block in trace.blocks],
     }
 
 
@@ -84,4 +86,14 @@ def _step_brief(step: Step, pieces: Mapping[int, bytes]) -> dict[str, Any]:
         "verdict": verdict_brief(step.verdict),
         "text": join_pieces(step.output.token_ids, pieces),
         "refused": None if refused is None else join_pieces(refused.token_ids, pieces),
+    }
+
+
+def _block_brief(block: Block, pieces: Mapping[int, bytes]) -> dict[str, Any]:
+    return {
+        "index": block.index,
+        "drafted": len(block.drafted),
+        "accepted": block.n_accepted,
+        "correction": None if block.correction is None else block.correction.kind,
+        "text": join_pieces(block.token_ids, pieces),
     }

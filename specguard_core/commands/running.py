@@ -48,7 +48,7 @@ def run_decode(arguments: Namespace, shell: Shell) -> int:
     if arguments.evidence and arguments.out is None:
         raise UsageError("expected --out beside --evidence, got none: name a trace file")
     check_out(arguments.out)
-    models = load_called(arguments, shell, config)
+    models = load_called(arguments, shell, [config])
     calibration = calibration_of(arguments, models)
     state = start(problem, models, config, gold=arguments.gold, calibration=calibration)
     trace, evidence = state.trace, Evidence()
@@ -90,7 +90,7 @@ def run_eval(arguments: Namespace, shell: Shell) -> int:
     config = config_of(arguments)
     problems = read_problems(arguments.problems, limit=arguments.limit)
     check_out(arguments.out)
-    models = load_called(arguments, shell, config)
+    models = load_called(arguments, shell, [config])
     began = console.clock()
 
     def on_problem(result: ProblemResult, so_far: Evaluation) -> None:
@@ -108,6 +108,7 @@ def run_eval(arguments: Namespace, shell: Shell) -> int:
             arguments.out,
             problem_file=Path(arguments.problems).name,
             calibration=calibration_of(arguments, models),
+            batch_size=arguments.batch_size,
             on_problem=on_problem,
             on_token=console.tokens,
         )
@@ -159,6 +160,9 @@ def run_calibrate(arguments: Namespace, shell: Shell) -> int:
         console.say(f"  over {table.settings['signal_tokens']} tokens")
         for name, bounds in table.bounds.items():
             console.say(f"    {name:<18}{bounds.low:>8.3f} to {bounds.high:>8.3f}")
+        for name, expected in table.expected.items():
+            low, high = expected.bounds.low, expected.bounds.high
+            console.say(f"    {name:<18}{low:>8.3f} to {high:>8.3f} less the usual at its place")
     for role, entropy in calibration.entropies.items():
         console.say(f"  {role} entropy, 85th percentile {entropy:>8.3f} nat")
     console.say(f"saved in {arguments.out}")

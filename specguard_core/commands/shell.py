@@ -3,7 +3,7 @@
 import json
 import os
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TextIO
@@ -71,13 +71,19 @@ def config_of(arguments: Namespace) -> DecodeConfig:
     return changed(preset(arguments.preset), settings)
 
 
-def load_called(arguments: Namespace, shell: Shell, config: DecodeConfig) -> Models:
-    """Only the models that the strategy calls."""
-    strategy = STRATEGIES[config.strategy]
-    draft = arguments.draft if strategy.drafts(config) else None
-    target = arguments.target if strategy.needs_target else None
-    judged = isinstance(strategy, StepStrategy) and strategy.judge == "reward"
-    return load_named(arguments, shell, draft, target, reward_of(arguments) if judged else None)
+def load_called(arguments: Namespace, shell: Shell, configs: Sequence[DecodeConfig]) -> Models:
+    """Only the models that the strategies call."""
+    called = [(STRATEGIES[config.strategy], config) for config in configs]
+    drafts = any(strategy.drafts(config) for strategy, config in called)
+    targets = any(strategy.needs_target for strategy, _ in called)
+    judged = any(isinstance(row, StepStrategy) and row.judge == "reward" for row, _ in called)
+    return load_named(
+        arguments,
+        shell,
+        arguments.draft if drafts else None,
+        arguments.target if targets else None,
+        reward_of(arguments) if judged else None,
+    )
 
 
 def reward_of(arguments: Namespace) -> str:
@@ -86,15 +92,20 @@ def reward_of(arguments: Namespace) -> str:
     Raises:
         UsageError: none is named, and the pair is another.
     """
-    if arguments.reward is not None:
-        return str(arguments.reward)
-    ours = (arguments.draft, arguments.target) == (str(bundled.DRAFT), str(bundled.TARGET))
-    if ours and bundled.REWARD.is_dir():
-        return str(bundled.REWARD)
+    if (known := known_reward(arguments)) is not None:
+        return known
     raise UsageError(
         "expected --reward, a folder or hub id of a reward model, got none: this strategy judges "
         "by one, and none that fits this pair ships with it"
     )
+
+
+def known_reward(arguments: Namespace) -> str | None:
+    """The reward model that is named, else the bundled pair's own; None where there is none."""
+    if arguments.reward is not None:
+        return str(arguments.reward)
+    ours = (arguments.draft, arguments.target) == (str(bundled.DRAFT), str(bundled.TARGET))
+    return str(bundled.REWARD) if ours and bundled.REWARD.is_dir() else None
 
 
 def load_named(

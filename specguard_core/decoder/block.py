@@ -97,11 +97,12 @@ def _plan(state: AwaitingBlock, models: Models) -> _Plan:
         n_drafted=min(next_gamma(trace), left - 1),
         limit=limit,
         sampling=Sampling(config.target_temperature, config.target_top_p, config.target_top_k),
-        easd=_easd_rule(trace) if strategy.reads_entropies else None,
+        easd=easd_rule(trace) if strategy.reads_entropies else None,
     )
 
 
-def _easd_rule(trace: Trace) -> EasdRule:
+def easd_rule(trace: Trace) -> EasdRule:
+    """What `easd` looks at in a run: bounds of its calibration, or of its config."""
     config, known = trace.config, {}
     if config.easd_bounds == "calibrated" and trace.calibration is not None:
         known = dict(trace.calibration.entropies)

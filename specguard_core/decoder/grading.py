@@ -15,8 +15,8 @@ import numpy as np
 from specguard_core.config import DecodeConfig
 from specguard_core.errors import NotMeasured
 from specguard_core.lm import ChoiceReading, ChoiceRequest, Models, TokenIds, Vocabulary
+from specguard_core.readings import HIGHEST_GRADE
 from specguard_core.types import Candidate
-from specguard_core.verification import HIGHEST_GRADE
 
 DIGITS = "0123456789"
 # Less than this on the ten digits together is not an answer to the question.

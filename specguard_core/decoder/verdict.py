@@ -16,9 +16,10 @@ from specguard_core.lm import (
     ShouldStop,
     StepReading,
 )
+from specguard_core.readings import SIGNALS, scales_of
 from specguard_core.strategies import step_strategy
 from specguard_core.types import Candidate, Cost, Outcome, RoleCost
-from specguard_core.verification import SIGNALS, grade_verdict, reward_verdict, scales_of, verify
+from specguard_core.verification import grade_verdict, reward_verdict, verify
 
 Judgement = tuple[AwaitingCommit, Verified]
 
