@@ -95,8 +95,7 @@ def variants(text: str) -> tuple[Variant, ...]:
     Raises:
         ConfigError: no variant, one twice, or a name that is unknown (answered with the menu).
     """
-    names = "|".join(STRATEGY_NAMES)
-    words = [word.strip() for word in re.split(rf",(?=\s*(?:{names})\s*(?:[@,]|$))", text)]
+    words = [word.strip() for word in re.split(r",(?!\s*\w+:)", text)]
     if len(set(words)) < len(words):
         twice = next(word for word in words if words.count(word) > 1)
         raise ConfigError(f"expected each strategy once, got {twice!r} again: leave one out")

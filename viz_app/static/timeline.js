@@ -193,7 +193,10 @@
     // Beside its mark where the block has room for it, else over or under it.
     const beside = pixels / 2 > 6 * words.length + 14;
     const away = beside ? 0.13 : 0.2;
-    const place = Math.min(Math.max(reading.value + (lower ? -away : away), 0.08), 0.92);
+    // At either edge the other one keeps its room.
+    const most = lower ? 0.92 - 2 * away : 0.92;
+    const least = lower || others.length === 0 ? 0.08 : 0.08 + 2 * away;
+    const place = Math.min(Math.max(reading.value + (lower ? -away : away), least), most);
     return h("span", { class: `caption ${beside ? "" : "centred"}`, style: { left: style.left, bottom: share(place) } }, words);
   }
 
