@@ -17,7 +17,7 @@ from typing import Any
 
 from specguard_core import config as config_module
 from specguard_core.config import DecodeConfig
-from specguard_core.errors import ConfigError, TraceFileError
+from specguard_core.errors import ConfigError
 from specguard_core.evaluation import (
     describe,
     kept_results,
@@ -25,12 +25,12 @@ from specguard_core.evaluation import (
     require_same,
     run_together,
 )
-from specguard_core.files import format_json, read_json, write_atomically
+from specguard_core.files import format_json, write_atomically
 from specguard_core.lm import Models, OnToken, ShouldStop
 from specguard_core.metrics import mcnemar_p
 from specguard_core.problem_files import FileProblem
-from specguard_core.results import ProblemResult, Summary, summarise
-from specguard_core.trace_json import MismatchError, codec
+from specguard_core.results import ProblemResult, Summary, load_as, summarise
+from specguard_core.trace_json import codec
 from specguard_core.types import Calibration
 
 COMPARISON_VERSION = 1
@@ -141,14 +141,7 @@ def load_comparison(path: str | Path) -> Comparison:
     Raises:
         TraceFileError: no such file, broken or foreign.
     """
-    try:
-        comparison = codec(Comparison).decode(read_json(Path(path)))
-    except MismatchError as mismatch:
-        raise TraceFileError(
-            f"expected a comparison at {path}, got {mismatch}: name another file"
-        ) from None
-    assert isinstance(comparison, Comparison)
-    return comparison
+    return load_as(Comparison, path, "a comparison")
 
 
 def against(row: Sequence[ProblemResult], alone: Sequence[ProblemResult]) -> Against | None:

@@ -8,6 +8,7 @@ rates       are of steps (of drafted tokens, where blocks are judged), pooled ov
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from specguard_core.answers import same_answer
 from specguard_core.errors import TraceFileError
@@ -15,6 +16,8 @@ from specguard_core.files import format_json, read_json, write_atomically
 from specguard_core.metrics import Interval, wilson_interval
 from specguard_core.trace_json import MismatchError, codec
 from specguard_core.types import Role, Trace
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +160,21 @@ def load_evaluation(path: str | Path) -> Evaluation:
     Raises:
         TraceFileError: no such file, broken or foreign.
     """
+    return load_as(Evaluation, path, "a results file")
+
+
+def load_as(kind: type[Value], path: str | Path, what: str) -> Value:
+    """The value of a type in a JSON file; `what` names it in errors.
+
+    Raises:
+        TraceFileError: no such file, broken or foreign.
+    """
+    hint: Any = kind  # mypy does not count a type variable's class as hashable
     try:
-        evaluation = codec(Evaluation).decode(read_json(Path(path)))
+        value = codec(hint).decode(read_json(Path(path)))
     except MismatchError as mismatch:
         raise TraceFileError(
-            f"expected a results file at {path}, got {mismatch}: name another file"
+            f"expected {what} at {path}, got {mismatch}: name another file"
         ) from None
-    assert isinstance(evaluation, Evaluation)
-    return evaluation
+    assert isinstance(value, kind)
+    return value

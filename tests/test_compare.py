@@ -302,12 +302,11 @@ HARD = bundled.ASSETS / "problems" / "abacus-hard.jsonl"
 ENDS = {"eos", "answer"}
 
 
+@pytest.mark.bundled(bundled.REWARD)
 @pytest.mark.parametrize("strategy", STRATEGY_NAMES)
 def test_every_strategy_solves_a_problem_with_the_pair_that_ships(
     strategy: str, bundled_models: Callable[[], Any]
 ) -> None:
-    if strategy.startswith("rsd") and not bundled.REWARD.is_dir():
-        pytest.skip("no reward model ships with this copy")
     settings = [f"strategy={strategy}", "grade_method=logprob", "n_chains=2"]
     (problem,) = read_problems(bundled.PROBLEMS, limit=1)
     one = run_problem(problem, bundled_models(), changed(preset("best"), settings))

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from contrast import CONTRAST
 from serving import NO_TOUR
 
 
@@ -155,20 +156,9 @@ def test_text_can_be_read_and_nothing_scrolls_sideways(visit, width, theme):
 
 
 # Every text of the page against the ground it stands on; WCAG 2 contrast, 4.5 : 1.
-_WEAK_TEXT = """() => {
-  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => {
-    const [x, y, z] = [r, g, b].map((c) => c / 255)
-      .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
-  };
-  const ground = (element) => {
-    for (let e = element; e; e = e.parentElement) {
-      const colour = parse(getComputedStyle(e).backgroundColor);
-      if (colour.length < 4 || colour[3] === 1) return colour;
-    }
-    return [255, 255, 255];
-  };
+_WEAK_TEXT = (
+    f"() => {{{CONTRAST}"
+    """
   const weak = [];
   const root = document.getElementById("sg-page");
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
@@ -179,10 +169,10 @@ _WEAK_TEXT = """() => {
     const style = getComputedStyle(element);
     const faint = parseFloat(style.fontSize) < 1 || parseFloat(style.opacity) < 1;
     if (element.closest("svg") || faint) continue;
-    const [a, b] = [light(parse(style.color)), light(ground(element))].sort((x, y) => y - x);
-    const ratio = (a + 0.05) / (b + 0.05);
+    const ratio = contrast(style.color, element);
     const text = node.textContent.slice(0, 30);
     if (ratio < 4.5) weak.push(`${ratio.toFixed(2)} ${element.className} ${text}`);
   }
   return weak;
 }"""
+)

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from contrast import CONTRAST
 
 
 def open_example(visit, query: str = "") -> None:
@@ -151,20 +152,9 @@ NAMELESS = """() => [...document.querySelectorAll(
 }).map((element) => element.outerHTML.slice(0, 80))"""
 
 # Every text of the page against the ground it stands on; WCAG 2 contrast, 4.5 : 1.
-WEAK_TEXT = """() => {
-  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => {
-    const [x, y, z] = [r, g, b].map((c) => c / 255)
-      .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
-  };
-  const ground = (element) => {
-    for (let e = element; e; e = e.parentElement) {
-      const colour = parse(getComputedStyle(e).backgroundColor);
-      if (colour.length < 4 || colour[3] === 1) return colour;
-    }
-    return [255, 255, 255];
-  };
+WEAK_TEXT = (
+    f"() => {{{CONTRAST}"
+    """
   const weak = new Set();
   const root = document.getElementById("sg-page");
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
@@ -177,10 +167,10 @@ WEAK_TEXT = """() => {
     if (faint || style.visibility === "hidden") continue;
     const paint = element.closest("svg") ? style.fill : style.color;
     if (!/\\d/.test(paint)) continue;
-    const [a, b] = [light(parse(paint)), light(ground(element))].sort((x, y) => y - x);
-    const ratio = (a + 0.05) / (b + 0.05);
+    const ratio = contrast(paint, element);
     const name = element.getAttribute("class") || element.tagName;
     if (ratio < 4.5) weak.add(`${ratio.toFixed(2)} ${name} ${node.textContent.slice(0, 30)}`);
   }
   return [...weak];
 }"""
+)
