@@ -9,12 +9,14 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn, get_args
+from typing import NoReturn, Unpack, get_args
 
 from specguard_core import bundled
 from specguard_core.commands.compare import run_compare
 from specguard_core.commands.console import Console
-from specguard_core.commands.reading import run_export, run_models, run_regate, run_show
+from specguard_core.commands.flags import PlaceOptions, add_place_flags
+from specguard_core.commands.models import run_models
+from specguard_core.commands.reading import run_export, run_regate, run_show
 from specguard_core.commands.running import run_calibrate, run_decode, run_eval
 from specguard_core.commands.shell import Shell, exit_code, sentence_of
 from specguard_core.commands.study import run_study
@@ -64,6 +66,8 @@ def build_parser() -> argparse.ArgumentParser:
     json_flag = _Parser(add_help=False)
     json_flag.add_argument("--json", action="store_true", help="print JSON for machines")
     pair, knobs = _pair_flags(), _knob_flags()
+    # What measures signals measures them as `cpu` draws, also for a pair that has no calibration.
+    measured = _knob_flags("cpu")
     raw = argparse.RawDescriptionHelpFormatter
 
     decode = commands.add_parser(
@@ -136,7 +140,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     measure = commands.add_parser(
         "calibrate",
-        parents=[pair, knobs, _problem_flags(), json_flag],
+        parents=[pair, measured, _problem_flags(), json_flag],
         help="measure what readings look like for a pair",
         epilog=_knob_menu(),
         formatter_class=raw,
@@ -147,7 +151,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     worth = commands.add_parser(
         "study",
-        parents=[pair, knobs, _calibration_flag(), _problem_flags(), json_flag],
+        parents=[pair, measured, _calibration_flag(), _problem_flags(), json_flag],
         help="what each signal is worth on problems: AUC, reliability, thresholds",
         epilog=_knob_menu(),
         formatter_class=raw,
@@ -176,15 +180,16 @@ def build_parser() -> argparse.ArgumentParser:
         "draft", nargs="?", help="folder, hub id or GGUF file; without one, pairs to begin with"
     )
     models.add_argument("target", nargs="?", help="the model it would draft for")
+    models.add_argument(
+        "--probe", action="store_true", help="load what fits, and time 20 tokens of each model"
+    )
     models.set_defaults(run=run_models)
     return parser
 
 
 def _place_flags() -> _Parser:
     flags = _Parser(add_help=False)
-    dtypes = "auto, float32, bfloat16 or float16"
-    flags.add_argument("--dtype", default="auto", metavar="NAME", help=dtypes)
-    flags.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, mps ...")
+    add_place_flags(flags)
     return flags
 
 
@@ -204,16 +209,20 @@ def _pair_flags() -> _Parser:
     return flags
 
 
-def _knob_flags() -> _Parser:
-    flags = _Parser(add_help=False, parents=[_preset_flags()])
+def _knob_flags(preset: str | None = None) -> _Parser:
+    flags = _Parser(add_help=False, parents=[_preset_flags(preset)])
     flags.add_argument("--strategy", metavar="NAME", help=f"one of {', '.join(STRATEGY_NAMES)}")
     return flags
 
 
-def _preset_flags() -> _Parser:
+def _preset_flags(default: str | None = None) -> _Parser:
     flags = _Parser(add_help=False)
+    words = default or "cpu; read for a pair without a calibration"
     flags.add_argument(
-        "--preset", default="cpu", metavar="NAME", help=f"one of {', '.join(PRESETS)} (cpu)"
+        "--preset",
+        default=default,
+        metavar="NAME",
+        help=f"one of {', '.join(PRESETS)} ({words})",
     )
     flags.add_argument(
         "--set", nargs="+", default=[], action="extend", metavar="NAME=VALUE", help="knobs, below"
@@ -304,9 +313,9 @@ def _load_models(
     target: str | None,
     *,
     reward: str | None,
-    dtype: str,
-    device: str,
     on_stage: Callable[[str], None] | None,
+    on_note: Callable[[str], None] | None,
+    **places: Unpack[PlaceOptions],
 ) -> Models:
     if all(name is None or Path(name).exists() for name in (draft, target, reward)):
         # Nothing is downloaded, so a library's own bars would only break into ours.
@@ -318,8 +327,8 @@ def _load_models(
         draft,
         target,
         reward=reward,
-        dtype=dtype,
-        device=device,
         api_key=os.environ.get("SPECGUARD_API_KEY"),
         on_stage=on_stage,
+        on_note=on_note,
+        **places,
     )

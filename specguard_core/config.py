@@ -31,6 +31,7 @@ SignalTokens = Literal["all", "numeric", "equation", "setup"]
 GroundingCorrection = Literal["none", "position"]
 EasdBounds = Literal["calibrated", "fixed"]
 GradeMethod = Literal["digit", "expected", "logprob"]
+Thinking = Literal["template", "on", "off"]
 Weights = tuple[tuple[ReadingName, float], ...]
 
 READING_NAMES: tuple[ReadingName, ...] = get_args(SignalName)
@@ -163,6 +164,9 @@ class DecodeConfig:
     n_chains: Annotated[
         int, Knob(1, 64, "rerun", "chains of `rsd_majority`, which vote on the answer")
     ] = 4
+    reward_threshold: Annotated[
+        float, Knob(0, 1.01, "judge", "reward from which `rsd` and `rsd_majority` keep a step")
+    ] = 0.7
     grade_threshold: Annotated[
         float, Knob(0, 9.01, "judge", "grade from which `specreason` keeps a step")
     ] = 7.0
@@ -192,6 +196,10 @@ class DecodeConfig:
     system_prompt: Annotated[str, Knob(None, None, "rerun", "instruction before the problem")] = (
         "Please reason step by step, and put your final answer within \\boxed{}."
     )
+    enable_thinking: Annotated[
+        Thinking,
+        Knob(None, None, "rerun", "switch of a thinking model's chat template; template: its own"),
+    ] = "template"
     seed: Annotated[int, Knob(0, 2**31 - 1, "rerun", "seed of the whole run")] = 0
 
     def __post_init__(self) -> None:
@@ -222,11 +230,16 @@ def to_json(config: DecodeConfig) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> DecodeConfig:
-    """The inverse of to_json; missing knobs keep their default, unknown ones are refused."""
+    """The inverse of to_json; missing knobs keep their default, unknown ones are refused.
+
+    Rewards were once judged by `threshold`: a config from then judges them as it did.
+    """
     unknown = [name for name in data if name not in KNOBS]
     if unknown:
         raise ConfigError(f"expected known knobs, got {unknown[0]!r}: the file is from elsewhere")
     values = dict(data)
+    if values.get("strategy") in ("rsd", "rsd_majority") and "threshold" in values:
+        values.setdefault("reward_threshold", values["threshold"])
     weights = values.get("weights")
     if weights is not None:
         if not isinstance(weights, Mapping):

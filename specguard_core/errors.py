@@ -61,3 +61,10 @@ class Cancelled(SpecGuardError):
 
     def __init__(self, message: str = "stopped on request; the last whole state stands") -> None:
         super().__init__(message)
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, on a device or beside one; every library says it in its own way."""
+    words = str(error).lower()
+    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return named or "out of memory" in words or "can't allocate memory" in words

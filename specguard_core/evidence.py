@@ -53,6 +53,10 @@ class Evidence:
             evidence._put(key, value)
         return evidence
 
+    def copy(self) -> "Evidence":
+        """A store of its own with the same rows, all of them taken as judged."""
+        return Evidence.from_rows(self._rows, self._limit_bytes)
+
     @property
     def size_bytes(self) -> int:
         return self._size

@@ -190,12 +190,17 @@ class ChoiceRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceReading:
-    """logprobs   [n choices] nats, raw softmax"""
+    """How likely each choice is, or which one was given.
+
+    logprobs      [n choices] nats, raw softmax
+    answer_only   the model told its answer alone: it is given 0 nats, the others far less
+    """
 
     logprobs: Floats
     passes: int
     positions: int
     milliseconds: float
+    answer_only: bool = False
 
 
 class StepModel(Protocol):
@@ -301,11 +306,24 @@ class Vocabulary(Protocol):
 
     @property
     def prompt_template(self) -> str:
-        """The name of the template prompts are made with: "chat template" or "plain"."""
+        """The name of the template prompts are made with: "chat template", "plain" or a file's."""
         ...
 
-    def prompt(self, problem: str, system_prompt: str) -> tuple[PromptSegment, ...]:
-        """The whole prompt, one BOS where the tokenizer has one, the question by sentence."""
+    @property
+    def template_text(self) -> str | None:
+        """The template itself; None where prompts are plain."""
+        ...
+
+    def prompt(
+        self, problem: str, system_prompt: str, thinking: bool | None = None
+    ) -> tuple[PromptSegment, ...]:
+        """The whole prompt, one BOS where the tokenizer has one, the question by sentence.
+
+        thinking   the template's own switch, as it is where None
+
+        Raises:
+            UsageError: a switch that the template does not have.
+        """
         ...
 
     def piece(self, token_id: int) -> bytes:

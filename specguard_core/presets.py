@@ -15,10 +15,11 @@ from typing import Any, Literal
 from specguard_core.config import KNOB_TYPES, KNOBS, STRATEGY_NAMES, DecodeConfig
 from specguard_core.errors import ConfigError
 
-PresetName = Literal["paper", "cpu", "best"]
+PresetName = Literal["paper", "cpu", "best", "read"]
 
 # What `cpu` and `best` change was chosen on assets/problems/abacus-calibration.jsonl, thresholds on
-# whole runs; assets/models/README.md has the figures.
+# whole runs; assets/models/README.md has the figures. `read` was chosen on real models, which
+# benchmarks/signals-qwen2.5-coder.md tells of: its threshold is a probability of 1.2 %.
 PRESETS: dict[PresetName, DecodeConfig] = {
     "paper": DecodeConfig(n_candidates=16),
     "cpu": DecodeConfig(signal_tokens="equation", threshold=0.65),
@@ -27,6 +28,13 @@ PRESETS: dict[PresetName, DecodeConfig] = {
         threshold=0.8,
         signal_tokens="setup",
         selection_method="numeric",
+    ),
+    "read": DecodeConfig(
+        n_candidates=1,
+        draft_temperature=0.0,
+        weights=(("target_confidence", 1.0),),
+        threshold=0.56,
+        normalisation="fixed",
     ),
 }
 
@@ -53,6 +61,15 @@ def preset(name: str) -> DecodeConfig:
         if known == name:
             return config
     raise ConfigError(f"expected a preset out of {', '.join(PRESETS)}, got {name!r}: choose one")
+
+
+def default_preset(*, calibrated: bool, target_reads: bool) -> PresetName:
+    """`cpu`, or `read` for a pair whose readings nothing scales: with fixed bounds `cpu` accepts
+    all that a real pair drafts.
+
+    target_reads: whether the target gives log-probabilities; a server does not.
+    """
+    return "read" if target_reads and not calibrated else "cpu"
 
 
 def difference(config: DecodeConfig, base: DecodeConfig) -> dict[str, Any]:

@@ -10,8 +10,10 @@ corrected    grounding less what the calibration expects at the token's place in
              along a step whatever is written, so that a plain minimum mostly tells the length
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from specguard_core.config import DecodeConfig, ReadingName
@@ -28,8 +30,10 @@ from specguard_core.types import (
 )
 
 HIGHEST_GRADE = 9.0
-_DIGITS = tuple(str(digit).encode() for digit in range(10))
-_OPERATORS = tuple(operator.encode() for operator in "+-*/=×÷−·")
+_DIGIT = re.compile(rb"[0-9]")
+_DIGIT_OR_OPERATOR = re.compile(
+    b"|".join(re.escape(sign.encode()) for sign in "0123456789+-*/=×÷−·")
+)
 _TOKEN_KNOBS = ("signal_tokens", "include_boundary_token")
 ROLLOUT_KNOBS = ("rollout_layers", "sparsify", "renormalise", "residual", "sink_tokens")
 
@@ -156,14 +160,22 @@ def counted_tokens(
     counted = counted or (0,)
     if config.signal_tokens == "all":
         return counted
-    marks = _DIGITS if config.signal_tokens == "numeric" else _DIGITS + _OPERATORS
+    marks = _has_digit if config.signal_tokens == "numeric" else _has_digit_or_operator
     opens = config.signal_tokens == "setup"
-    marked = tuple(
-        i
-        for i in counted
-        if (opens and i == 0) or any(mark in pieces[candidate.tokens[i].token_id] for mark in marks)
-    )
+    tokens = candidate.tokens
+    marked = tuple(i for i in counted if (opens and i == 0) or marks(pieces[tokens[i].token_id]))
     return marked or counted
+
+
+# A page that turns a knob judges thousands of tokens again, out of the same few hundred pieces.
+@lru_cache(maxsize=65_536)
+def _has_digit(piece: bytes) -> bool:
+    return _DIGIT.search(piece) is not None
+
+
+@lru_cache(maxsize=65_536)
+def _has_digit_or_operator(piece: bytes) -> bool:
+    return _DIGIT_OR_OPERATOR.search(piece) is not None
 
 
 def measure(

@@ -81,8 +81,8 @@ def _verdict(
     config: DecodeConfig,
     evidence: Evidence | None,
 ) -> Verdict:
-    if "grade" in recorded.readings:
-        return grade_verdict(recorded.readings["grade"].raw, config)
+    if (grade := recorded.readings.get("grade")) is not None:
+        return grade_verdict(grade.raw, config, grade.digits)
     if "reward" in recorded.readings:
         return reward_verdict(recorded.readings["reward"].raw, config)
     candidates = _candidates(step, selection, trace, config, evidence)

@@ -94,7 +94,7 @@ _EASD = (
     "easd_target_entropy",
 )
 _STEP_LIMITS = ("delimiter", "max_steps", "max_step_tokens", "repeat_limit", "n_alternatives")
-_ALL_RUNS = ("strategy", "max_new_tokens", "system_prompt", "seed")
+_ALL_RUNS = ("strategy", "max_new_tokens", "system_prompt", "enable_thinking", "seed")
 
 _STEP: dict[StepStrategyName, StepStrategy] = {
     "specguard": StepStrategy(
@@ -129,12 +129,12 @@ _STEP: dict[StepStrategyName, StepStrategy] = {
         knobs=("grade_threshold", "grade_method", "grade_prompt", *_FALLBACK),
     ),
     "rsd": StepStrategy(
-        sentence="one greedy draft step, kept where a reward model gives it the threshold or more",
+        sentence="one greedy draft step, kept where a reward model gives it enough, 0 to 1",
         n_proposed=lambda config: 1,
         draft_temperature=lambda config: 0.0,
         judge="reward",
         needs_target=True,
-        knobs=("threshold", *_FALLBACK),
+        knobs=("reward_threshold", *_FALLBACK),
     ),
     "rsd_majority": StepStrategy(
         sentence="n chains as rsd, but sampled; the answer that most of them give is taken",
@@ -143,7 +143,7 @@ _STEP: dict[StepStrategyName, StepStrategy] = {
         draft_temperature=lambda config: config.draft_temperature,
         judge="reward",
         needs_target=True,
-        knobs=("threshold", "n_chains", *_DRAFT_SAMPLING, *_FALLBACK),
+        knobs=("reward_threshold", "n_chains", *_DRAFT_SAMPLING, *_FALLBACK),
         votes=True,
     ),
 }

@@ -3,6 +3,7 @@ r"""Where a step ends, and how token bytes become readable text. Knows no model 
 piece      the bytes one token id stands for
 delimiter  the text that ends a step, "\n\n" by default
 boundary   the token that completes the delimiter, or the end-of-sequence token
+thoughts   what a thinking model writes between its marks; the first may stand in the prompt
 """
 
 import unicodedata
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from specguard_core.errors import ProblemError
 
 MAX_PROBLEM_CHARACTERS = 20_000
+_THOUGHTS_BEGIN, _THOUGHTS_END = "<think>", "</think>"
 _KEPT_CONTROLS = frozenset("\n\t")
 _EXTENDERS = (("\U0001f3fb", "\U0001f3ff"), ("\U000e0020", "\U000e007f"))  # skin tones, flag tags
 _FLAG_LETTERS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
@@ -48,6 +50,22 @@ class StepWatch:
 def join_pieces(token_ids: Iterable[int], pieces: Mapping[int, bytes]) -> str:
     """The text of some tokens; bytes that make no character are shown as U+FFFD."""
     return b"".join(pieces[token_id] for token_id in token_ids).decode("utf-8", "replace")
+
+
+def said_aloud(text: str, *, in_thoughts: bool) -> str:
+    """What a model wrote after its thoughts; nothing while they last, all where there are none.
+
+    in_thoughts   whether the prompt ends inside of them
+    """
+    _, end, after = text.rpartition(_THOUGHTS_END)
+    if end:
+        return after
+    return "" if in_thoughts or text.lstrip().startswith(_THOUGHTS_BEGIN) else text
+
+
+def ends_in_thoughts(prompt_end: str) -> bool:
+    """Whether thoughts have begun, and not ended, in the last words of a prompt."""
+    return prompt_end.rfind(_THOUGHTS_BEGIN) > prompt_end.rfind(_THOUGHTS_END)
 
 
 def display_groups(

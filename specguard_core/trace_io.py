@@ -19,6 +19,7 @@ from specguard_core.files import (
     format_json,
     read_bounded,
     read_json,
+    uncollected,
     write_atomically,
 )
 from specguard_core.sessions import Branch, Session
@@ -177,11 +178,12 @@ def _save(value: Trace | Session | Calibration, path: Path) -> None:
 
 
 def _load(path: Path, kinds: tuple[str, ...], limit_bytes: int) -> Trace | Session | Calibration:
-    data = read_json(path, limit_bytes)
-    try:
-        value = from_json(data)
-    except TraceFileError as error:
-        raise TraceFileError(f"{path}: {error}") from None
+    with uncollected():
+        data = read_json(path, limit_bytes)
+        try:
+            value = from_json(data)
+        except TraceFileError as error:
+            raise TraceFileError(f"{path}: {error}") from None
     if not isinstance(value, tuple(KINDS[kind] for kind in kinds)):
         raise TraceFileError(
             f"expected a {' or '.join(kinds)} in {path}, got a {data['kind']}: name another file"

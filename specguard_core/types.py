@@ -27,7 +27,7 @@ from specguard_core.pair import Calibration as Calibration
 from specguard_core.pair import CalibrationTable as CalibrationTable
 from specguard_core.pair import Expected as Expected
 from specguard_core.pair import ModelInfo as ModelInfo
-from specguard_core.text import join_pieces
+from specguard_core.text import ends_in_thoughts, join_pieces, said_aloud
 from specguard_core.votes import Vote
 
 SCHEMA_VERSION = 1
@@ -144,6 +144,7 @@ class Reading:
     low, high      the bounds used, equal where all candidates were; None for a share
     basis          where the bounds came from; a `share` is its own normalised value
     weakest_token  index into the candidate's tokens of the token that decided; None for a share
+    digits         of a grade in words, the probability of each digit from 0 to 9; None: not told
     """
 
     raw: float
@@ -154,6 +155,13 @@ class Reading:
     high: float | None = None
     weakest_token: int | None = None
     expected: float | None = None
+    digits: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.digits is None:
+            return
+        if len(self.digits) != 10 or not all(0 <= chance <= 1 for chance in self.digits):
+            raise ValueError(f"expected ten probabilities of digits, got {self.digits}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +271,7 @@ class Trace:
     """One decode, complete: it replays with no tokenizer and no model.
 
     pieces          bytes of every token id in the trace, alternatives included
+    template_text   the chat template itself; None: there is none, or it was not recorded
     failure         the sentence of what went wrong, where status is "failed"
     chains          where several vote: all of them; the units are then those of the chosen one,
                     none before the vote
@@ -281,6 +290,7 @@ class Trace:
     config: DecodeConfig
     calibration: Calibration | None
     reward: ModelInfo | None = None
+    template_text: str | None = None
     units: tuple[Step | Block, ...] = ()
     chains: tuple[Chain, ...] = ()
     vote: Vote | None = None
@@ -333,6 +343,18 @@ class Trace:
         if self.units and self.units[-1].ended_by_eos:
             ids = ids[:-1]
         return join_pieces(ids, self.pieces)
+
+    @cached_property
+    def begins_in_thoughts(self) -> bool:
+        """Whether the template's words after the question open a thinking model's thoughts."""
+        last = self.prompt_segments[-1:]
+        ids = last[0].token_ids if last and last[0].kind == "template" else ()
+        return ends_in_thoughts(join_pieces(ids, self.pieces))
+
+    @property
+    def said(self) -> str:
+        """The text after a thinking model's thoughts, in which its answer is looked for."""
+        return said_aloud(self.text, in_thoughts=self.begins_in_thoughts)
 
     @property
     def cost(self) -> Cost:

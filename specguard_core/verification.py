@@ -111,18 +111,24 @@ def _reading(
     return Reading(value, normalise(value, low, high), weight, basis, low, high, weakest)
 
 
-def grade_verdict(grade: float, config: DecodeConfig) -> Verdict:
-    """The verdict on a grade in [0, 9]: accepted from `grade_threshold` on; both as shares of 9."""
+def grade_verdict(
+    grade: float, config: DecodeConfig, digits: tuple[float, ...] | None = None
+) -> Verdict:
+    """The verdict on a grade in [0, 9]: accepted from `grade_threshold` on; both as shares of 9.
+
+    digits: the ten digits' probabilities that the grade was read from, to be kept with it.
+    """
     score = normalise(grade, 0.0, HIGHEST_GRADE)
-    reading = Reading(grade, score, 1.0, "fixed", 0.0, HIGHEST_GRADE)
+    reading = Reading(grade, score, 1.0, "fixed", 0.0, HIGHEST_GRADE, digits=digits)
     threshold = config.grade_threshold / HIGHEST_GRADE
     return Verdict({"grade": reading}, score, threshold, grade >= config.grade_threshold)
 
 
 def reward_verdict(reward: float, config: DecodeConfig) -> Verdict:
-    """The verdict on a reward in [0, 1]: accepted from `threshold` on."""
+    """The verdict on a reward in [0, 1]: accepted from `reward_threshold` on."""
     readings: dict[ReadingName, Reading] = {"reward": Reading(reward, reward, 1.0, "share")}
-    return Verdict(readings, reward, config.threshold, reward >= config.threshold)
+    threshold = config.reward_threshold
+    return Verdict(readings, reward, threshold, reward >= threshold)
 
 
 def normalise(raw: float, low: float, high: float) -> float:

@@ -4,11 +4,12 @@ Run as a program, `python tests/serving.py FLAGS`, it is `app.py` with the scrip
 browser tests: no weights are read, and "Slowly" in a question makes it take its time.
 """
 
+import os
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,12 +35,17 @@ class Server:
 
 
 @contextmanager
-def served(program: Sequence[str], *flags: str) -> Iterator[Server]:
-    """The page of a program with these flags, on a free port unless they name one."""
-    port = () if "--port" in flags else ("--port", "0")
+def served(
+    program: Sequence[str], *flags: str, environment: Mapping[str, str] | None = None
+) -> Iterator[Server]:
+    """The page of a program with these flags, on a free port unless they, or the environment, name
+    one."""
+    more = dict(environment or {})
+    port = () if "--port" in flags or "GRADIO_SERVER_PORT" in more else ("--port", "0")
     with subprocess.Popen(
         [sys.executable, *program, *port, *flags],
         cwd=ROOT,
+        env={**os.environ, **more},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -128,6 +128,20 @@ def test_problems_decoded_together_have_the_results_of_one_by_one(
     assert calls[1] < calls[0]
 
 
+def test_eval_goes_on_from_a_file_that_is_older_than_a_knob(bench: Bench, tmp_path: Path) -> None:
+    _problems(tmp_path)
+    assert evaluate(bench, tmp_path).code == 0
+    file = tmp_path / "r"
+    before = json.loads(file.read_text())
+    for name in ("enable_thinking", "reward_threshold"):
+        del before["config"]["decode"][name]
+    file.write_text(json.dumps(before))
+    bench.draft.n_calls = 0
+    assert evaluate(bench, tmp_path).code == 0
+    assert bench.draft.n_calls == 0
+    assert "another decode" in evaluate(bench, tmp_path, "enable_thinking=on").err
+
+
 def test_eval_refuses_a_file_of_another_config_or_another_problem(
     bench: Bench, tmp_path: Path
 ) -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from specguard_core.errors import ModelError
+from specguard_core.errors import ModelError, out_of_memory
 from specguard_core.lm import Models
 from tests.test_session import CONFIG, SCRIPT, ScriptedModel, models, pair_of, run_by_hand
-from viz_app.driving import drive, out_of_memory
+from viz_app.driving import drive
 from viz_app.session import Problem, Session
 from viz_app.work import Loaded, Pair, Room
 

@@ -193,6 +193,7 @@ def test_a_grade_is_read_from_probabilities_or_from_the_one_answer(gives_probabi
         [reading] = model.read_choices([ChoiceRequest((256,), (65,), digits)])
     assert reading.logprobs.argmax() == 8
     assert reading.logprobs[7] == pytest.approx(-1.7 if gives_probabilities else -100)
+    assert reading.answer_only is not gives_probabilities
 
 
 def test_the_key_is_sent_and_never_recorded():

@@ -49,6 +49,21 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
             "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
         },
     ),
+    "gemma3_vision": (
+        "Gemma3Config",
+        {
+            "text_config": _GROUPED | {"head_dim": 8, "sliding_window": 8},
+            "vision_config": {
+                "hidden_size": 16,
+                "intermediate_size": 16,
+                "num_hidden_layers": 1,
+                "num_attention_heads": 2,
+                "image_size": 28,
+                "patch_size": 14,
+            },
+            "mm_tokens_per_image": 4,
+        },
+    ),
     "gemma2": ("Gemma2Config", _GROUPED | {"head_dim": 8, "sliding_window": 8}),
     "gpt2": ("GPT2Config", {"vocab_size": N_IDS, "n_embd": 32, "n_layer": 3, "n_head": 4}),
     "gpt_neox": ("GPTNeoXConfig", _SHAPE),
@@ -90,7 +105,17 @@ GGUF_NAMES = {
     "input_layernorm": "attn_norm",
     "post_attention_layernorm": "ffn_norm",
 }
-CAPTURED = ("llama", "qwen2", "qwen3", "mistral", "gemma3", "gpt2", "gpt_neox", "phi3")
+CAPTURED = (
+    "llama",
+    "qwen2",
+    "qwen3",
+    "mistral",
+    "gemma3",
+    "gemma3_vision",
+    "gpt2",
+    "gpt_neox",
+    "phi3",
+)
 """Architectures the project promises grounding for."""
 EAGER_ONLY = ("gemma2", "gpt_oss")
 """Architectures whose attention has softcaps or sinks, read from their own eager code."""

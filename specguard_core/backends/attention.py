@@ -64,9 +64,15 @@ class Record:
     def select(self, rows: Tensor) -> None:
         """Keep only these rows of the batch."""
         for layer in self.layers.values():
-            layer.queries = [query[rows] for query in layer.queries]
-            layer.masks = [mask if mask is None else mask[rows] for mask in layer.masks]
-            layer.weights = [weights[rows] for weights in layer.weights]
+            layer.queries = _rows_of(layer.queries, rows)
+            layer.masks = [
+                mask if mask is None else _rows_of([mask], rows)[0] for mask in layer.masks
+            ]
+            layer.weights = _rows_of(layer.weights, rows)
+
+
+def _rows_of(tensors: Sequence[Tensor], rows: Tensor) -> list[Tensor]:
+    return [tensor[rows.to(tensor.device)] for tensor in tensors]
 
 
 @dataclass(frozen=True, slots=True)

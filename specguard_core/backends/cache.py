@@ -98,7 +98,8 @@ class BufferLayer(DynamicLayer):
     def batch_select_indices(self, indices: Tensor) -> None:
         if self._buffers is not None:
             keys, values = self._buffers
-            self._buffers = keys[indices], values[indices]
+            rows = indices.to(keys.device)  # layers of a spread model lie on several devices
+            self._buffers = keys[rows], values[rows]
 
     def _with_room(self, key_states: Tensor, value_states: Tensor) -> tuple[Tensor, Tensor]:
         needed = self._length + key_states.shape[-2]

@@ -35,7 +35,12 @@ from specguard_core.backends.cache import (
     WorkingCache,
     split_chunks,
 )
-from specguard_core.backends.loading import RUN_ERRORS, cache_argument, can_share_passes
+from specguard_core.backends.loading import (
+    RUN_ERRORS,
+    cache_argument,
+    can_share_passes,
+    input_device,
+)
 from specguard_core.backends.sources import SMALL_MODEL_PARAMETERS
 from specguard_core.backends.tape import Tape, UnfitError, record, same_operations
 from specguard_core.errors import Cancelled, ModelError
@@ -63,7 +68,7 @@ class Engine:
         self.info = info
         self.piece = piece
         self.store = PrefixStore(max_cache_bytes)
-        self.device = model.get_input_embeddings().weight.device
+        self.device = input_device(model)
         self.n_ids = min(max(real_ids) + 1, info.vocabulary_size)
         known = set(real_ids)
         missing = [token_id for token_id in range(self.n_ids) if token_id not in known]

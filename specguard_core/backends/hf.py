@@ -7,7 +7,6 @@ are read. One lock per model: calls from several threads take turns.
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,10 @@ from specguard_core.backends.block import Lines, draft_block, judge_block
 from specguard_core.backends.choosing import choose
 from specguard_core.backends.engine import Engine
 from specguard_core.backends.loading import load_weights, prepare
+from specguard_core.backends.parts import Asked, memory_needed, prepared, prompting_tokenizer
+from specguard_core.backends.placement import SPREAD, require_room
 from specguard_core.backends.reward import load_reward
-from specguard_core.backends.sources import Source
-from specguard_core.backends.tokenizer import HfVocabulary, first_difference
+from specguard_core.backends.tokenizer import HfVocabulary, read_template
 from specguard_core.errors import UsageError
 from specguard_core.lm import (
     ChoiceReading,
@@ -142,58 +142,71 @@ def load_models(
     reward: str | Path | None = None,
     dtype: str = "auto",
     device: str = "auto",
+    draft_device: str | None = None,
+    target_device: str | None = None,
+    draft_bits: int | None = None,
+    target_bits: int | None = None,
     device_map: str | dict[str, int | str] | None = None,
+    chat_template: str | Path | None = None,
     api_key: str | None = None,
     on_stage: Callable[[str], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
 ) -> Models:
     """A pair ready to decode; either may be None, not both.
 
-    target       a folder, hub id or GGUF file as the draft, or the address of a server (remote.py)
-    reward       a reward model beside them, which has a tokenizer of its own
-    dtype        auto, float32, bfloat16 or float16
-    device       auto, cpu, cuda, cuda:1, mps, ...
-    device_map   as in transformers, instead of `device`, to spread a model over devices
-    api_key      for the server, where the target is one; recorded nowhere
-    on_stage     called with a few words before each slow part
+    target          a folder, hub id or GGUF file as the draft, or the address of a server
+                    (remote.py)
+    reward          a reward model beside them, which has a tokenizer of its own
+    dtype           auto, float32, bfloat16 or float16
+    device          auto, cpu, cuda, cuda:1, mps, ..., or spread: over all there is, by accelerate
+    draft_device    of one model, where it is not that of the others; so target_device
+    draft_bits      8 or 4: its weights packed by bitsandbytes; so target_bits
+    device_map      as in transformers, instead of any device, to spread both models by hand
+    chat_template   a Jinja file for the prompts, instead of the tokenizer's own template
+    api_key         for the server, where the target is one; recorded nowhere
+    on_stage        called with a few words before each slow part
+    on_note         called with what a person should know before it happens: the memory that
+                    unpacking a GGUF file takes
 
     Raises:
-        ModelError: no model or server there, or one that is not a causal language model.
+        ModelError: no model or server there, one that is not a causal language model, or one that
+            does not fit into the memory that is free.
         PairError: the tokenizers differ; the sentence names the first token that does.
         CacheError: a model whose cache cannot be rolled back.
+        UsageError: a device, precision, packing or template that cannot be had.
     """
-    if draft is not None and server.is_address(draft):
-        raise UsageError(
-            "expected a draft that runs here, got a server's address: its signals come from inside "
-            "the model, so name a folder, a hub id or a GGUF file"
-        )
-    address = str(target) if target is not None and server.is_address(target) else None
-    if address is not None and draft is None:
-        raise UsageError(
-            "expected a draft beside a target on a server, got none: its tokenizer is needed"
-        )
-    local = (("draft", draft), ("target", None if address else target))
-    named = {role: sources.find(s) for role, s in local if s}
-    if not named:
+    told, noted = on_stage or _unheard, on_note or _unheard
+    address = _address_of(draft, target)
+    template = None if chat_template is None else read_template(chat_template)
+    asked = []
+    if draft is not None:
+        asked.append(Asked("draft", draft, draft_device or device, draft_bits))
+    if target is not None and address is None:
+        asked.append(Asked("target", target, target_device or device, target_bits))
+    parts = [prepared(one, dtype) for one in asked]
+    if not parts:
         raise UsageError("expected a draft or a target to load, got neither: name one")
-    configs = {role: sources.read_config(source) for role, source in named.items()}
-    tokenizers = {role: sources.read_tokenizer(source) for role, source in named.items()}
-    if len(named) == 2:
-        sources.require_same_tokenizer(tokenizers["draft"], tokenizers["target"])
+    if len(parts) == 2:
+        sources.require_same_tokenizer(parts[0].tokenizer, parts[1].tokenizer)
+    if device_map is None:
+        require_room(memory_needed(parts))
     vocabulary = HfVocabulary(
-        _prompting_tokenizer(tokenizers),
-        frozenset().union(
-            *(sources.eos_token_ids(named[r], configs[r], tokenizers[r]) for r in named)
-        ),
+        prompting_tokenizer(parts, template),
+        frozenset().union(*(part.eos_token_ids for part in parts)),
+        template_name=None if chat_template is None else Path(chat_template).name,
+        n_ids=min(part.n_ids for part in parts),
     )
+    for part in parts:
+        if part.unpacking is not None:
+            noted(f"{part.role} {part.source.name}: {part.unpacking}")
     loaded = {}
-    for role, source in named.items():
-        if on_stage is not None:
-            on_stage(f"loading {role} {source.name}")
-        loaded[role] = _load(source, configs[role], vocabulary, dtype, device, device_map)
+    for part in parts:
+        told(f"loading {part.role} {part.source.name}")
+        model = load_weights(part.source, part.config, part.place, device_map)
+        loaded[part.role] = HfModel(model, prepare(model, part.source), vocabulary)
     written: StepModel | None = loaded.get("target")
     if address is not None:
-        if on_stage is not None:
-            on_stage("asking the server")
+        told("asking the server")
         written = remote.connect(
             address,
             vocabulary,
@@ -203,91 +216,26 @@ def load_models(
         )
     judge = None
     if reward is not None:
-        if on_stage is not None:
-            on_stage(f"loading reward model {Path(reward).name}")
-        judge = load_reward(reward, dtype=dtype, device=device)
+        told(f"loading reward model {Path(reward).name}")
+        judge = load_reward(reward, dtype=dtype, device="auto" if device == SPREAD else device)
     return Models(vocabulary, draft=loaded.get("draft"), target=written, reward=judge)
 
 
-def _prompting_tokenizer(tokenizers: dict[str, Any]) -> Any:
-    """The tokenizer whose template makes the prompts: the target's, if it has one."""
-    by_choice = [tokenizers[role] for role in ("target", "draft") if role in tokenizers]
-    return next((t for t in by_choice if t.chat_template), by_choice[0])
+def _address_of(draft: str | Path | None, target: str | Path | None) -> str | None:
+    """The server's, where the target is behind one."""
+    if draft is not None and server.is_address(draft):
+        raise UsageError(
+            "expected a draft that runs here, got a server's address: its signals come from inside "
+            "the model, so name a folder, a hub id or a GGUF file"
+        )
+    if target is None or not server.is_address(target):
+        return None
+    if draft is None:
+        raise UsageError(
+            "expected a draft beside a target on a server, got none: its tokenizer is needed"
+        )
+    return str(target)
 
 
-def _load(
-    source: Source,
-    config: Any,
-    vocabulary: HfVocabulary,
-    dtype: str,
-    device: str,
-    device_map: Any,
-) -> HfModel:
-    place = sources.choose_device(device)
-    precision = sources.choose_dtype(dtype, place, config, sources.n_parameters(config))
-    model = load_weights(source, config, dtype=precision, device=place, device_map=device_map)
-    return HfModel(model, prepare(model, source), vocabulary)
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What can be said of a model without its weights.
-
-    info                 as a load would give it; grounding is certain only after a load
-    weight_bytes         memory of the parameters in the precision named in info
-    cache_bytes          memory of keys and values for each token of context
-    prompt_template      "chat template" or "plain"
-    n_tokens             ids the tokenizer knows
-    """
-
-    info: ModelInfo
-    weight_bytes: int
-    cache_bytes: int
-    prompt_template: str
-    n_tokens: int
-
-
-def describe(source: str | Path, *, dtype: str = "auto", device: str = "auto") -> Description:
-    """A model's kind, size, memory and fitness, from its configuration and tokenizer alone.
-
-    Raises:
-        ModelError, CacheError: as load_models.
-    """
-    found = sources.find(source)
-    config = sources.read_config(found)
-    tokenizer = sources.read_tokenizer(found)
-    place = sources.choose_device(device)
-    n_parameters = sources.n_parameters(config)
-    precision = sources.choose_dtype(dtype, place, config, n_parameters)
-    text = config.get_text_config()
-    heads = text.num_attention_heads
-    kv_heads = getattr(text, "num_key_value_heads", None) or heads
-    head_size = getattr(text, "head_dim", None) or text.hidden_size // heads
-    info = ModelInfo(
-        name=found.name,
-        source=found.named,
-        revision=getattr(config, "_commit_hash", None),
-        architecture=sources.architecture(config),
-        n_parameters=n_parameters,
-        n_layers=int(text.num_hidden_layers),
-        vocabulary_size=int(text.vocab_size),
-        context_length=sources.context_length(config),
-        dtype=str(precision).removeprefix("torch."),
-        device=place,
-        grounding=sources.no_grounding(config) or "captured",
-        rollback="crop",
-    )
-    return Description(
-        info=info,
-        weight_bytes=n_parameters * precision.itemsize,
-        cache_bytes=2 * info.n_layers * kv_heads * head_size * precision.itemsize,
-        prompt_template="chat template" if tokenizer.chat_template else "plain",
-        n_tokens=len(tokenizer),
-    )
-
-
-def compare_pair(draft: str | Path, target: str | Path) -> str | None:
-    """None where the two share a tokenizer, else what first differs, in words."""
-    return first_difference(
-        *(sources.read_tokenizer(sources.find(source)) for source in (draft, target))
-    )
+def _unheard(words: str) -> None:
+    """Where nobody wants to be told."""

@@ -5,16 +5,15 @@ probe       a few tokens, run once with the model's own attention and no cache, 
             runs them: in blocks on a cache, rolled back, and token by token
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
+from tempfile import TemporaryDirectory
 from typing import Any
+from weakref import finalize
 
 import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, GgufConfig
-from transformers.utils import logging
 
 from specguard_core.backends import attention
 from specguard_core.backends.attention import (
@@ -25,13 +24,10 @@ from specguard_core.backends.attention import (
     recorded_rows,
 )
 from specguard_core.backends.cache import PassThrough, WorkingCache
-from specguard_core.backends.sources import (
-    Source,
-    context_length,
-    no_grounding,
-    told_in_one_sentence,
-)
-from specguard_core.errors import CacheError
+from specguard_core.backends.placement import BITS, Place, dtype_name
+from specguard_core.backends.sources import Source, context_length, no_grounding
+from specguard_core.backends.trouble import quiet, told_in_one_sentence
+from specguard_core.errors import CacheError, ModelError
 from specguard_core.types import ModelInfo
 
 _PROBE_TOKENS = 20
@@ -39,39 +35,57 @@ _PROBE_BLOCK = 11
 _PROBE_ROWS = 2
 # What a model may raise that was not made for the way the engine runs it.
 RUN_ERRORS = (RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError)
-# Largest difference of logits that counts as rounding, as a share of their spread.
+# Largest difference of logits that counts as rounding, as a share of their spread. With 8-bit
+# weights inputs are rounded, too, by what is largest in the rows that go through together.
 _TOLERANCE = {torch.float32: 2e-3, torch.bfloat16: 0.25, torch.float16: 0.1}
+_TOLERANCE_8BIT = 0.6
 
 
-def load_weights(
-    source: Source, config: Any, *, dtype: torch.dtype, device: str, device_map: Any
-) -> Any:
-    """The model in evaluation mode; code that came with a checkpoint is never run."""
-    options = dict(source.options, dtype=dtype, trust_remote_code=False, config=config)
-    if source.gguf:
-        options["quantization_config"] = GgufConfig(dequantize=True)
-        del options["config"]
+def load_weights(source: Source, config: Any, place: Place, device_map: Any = None) -> Any:
+    """The model in evaluation mode; code that came with a checkpoint is never run.
+
+    device_map   as in transformers, instead of the place's device
+
+    Raises:
+        ModelError: weights that cannot be read, or are not all there.
+    """
+    options = {**source.options, **place.load_options(), "trust_remote_code": False}
+    options["ignore_mismatched_sizes"] = True  # told below, by name
     if device_map is not None:
         options["device_map"] = device_map
-    with told_in_one_sentence(source, "weights"), _no_progress_bars():
-        model: Any = AutoModelForCausalLM.from_pretrained(source.location, **options)
-        if device_map is None:
-            model = model.to(device)
+    if source.gguf:
+        # transformers keeps blocks packed for a few kinds of model only, all of which have a
+        # running state, so that none of them is loaded here.
+        options["quantization_config"] = GgufConfig(dequantize=True)
+    else:
+        options["config"] = config
+    shelf = None
+    if "device_map" in options:
+        shelf = TemporaryDirectory(prefix="specguard-", ignore_cleanup_errors=True)
+        options["offload_folder"] = shelf.name
+    with told_in_one_sentence(source.location, "weights"), quiet():
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            source.location, output_loading_info=True, **options
+        )
+        model, report = loaded
+        _require_whole(source, report)
+        if shelf is None:
+            model = model.to(place.device)
+        else:
+            finalize(model, shelf.cleanup)
     model.eval()
     model.requires_grad_(False)
     return model
 
 
-@contextmanager
-def _no_progress_bars() -> Iterator[None]:
-    """The caller says what is loading; a library's own bars would break into its output."""
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
+def _require_whole(source: Source, report: Any) -> None:
+    """transformers fills what is missing with random numbers, and only logs it."""
+    lacking = sorted([*report["missing_keys"], *(key[0] for key in report["mismatched_keys"])])
+    if lacking:
+        raise ModelError(
+            f"expected whole weights at {source.location}, {len(lacking)} are missing or of "
+            f"another shape, {lacking[0]} first: fetch it again"
+        )
 
 
 @torch.inference_mode()
@@ -80,8 +94,14 @@ def prepare(model: Any, source: Source) -> ModelInfo:
 
     Raises:
         CacheError: the cache cannot be rolled back.
+        ModelError: the weights hold numbers that are none.
     """
     reference = _reference(model)
+    if not bool(reference.isfinite().all()):
+        raise ModelError(
+            f"expected {source.name} to give finite numbers, it gives NaN or infinity: its weights "
+            "are damaged, or overflow in half precision: fetch it again, or load it with float32"
+        )
     info = model_info(model, source, reference.shape[-1])
     own = model.config._attn_implementation
     reason = no_grounding(model.config)
@@ -135,35 +155,54 @@ def can_share_passes(model: Any) -> bool:
             output = model(input_ids=latest, position_ids=places, use_cache=True, **{name: shared})
     except RUN_ERRORS:
         return False
-    return _alike(output.logits, torch.stack(alone).float())
+    return _alike(model, output.logits, torch.stack(alone).float())
 
 
 def model_info(model: Any, source: Source, vocabulary_size: int) -> ModelInfo:
     """What the trace records of a loaded model; `grounding` as if attention could be captured."""
     config = model.config
     text = config.get_text_config()
-    embeddings = model.get_input_embeddings().weight
+    packed = [bits for bits in BITS if getattr(model, f"is_loaded_in_{bits}bit", False)]
     return ModelInfo(
         name=source.name,
         source=source.named,
-        revision=getattr(config, "_commit_hash", None),
+        revision=source.revision,
         architecture=type(model).__name__,
-        n_parameters=sum(parameter.numel() for parameter in model.parameters()),
+        n_parameters=model.num_parameters(),
         n_layers=int(text.num_hidden_layers),
         vocabulary_size=vocabulary_size,
         context_length=context_length(config),
-        dtype=str(model.dtype).removeprefix("torch."),
-        device=embeddings.device.type,
+        dtype=dtype_name(model.dtype, packed[0] if packed else None),
+        device=_devices(model),
         grounding="captured",
         rollback="crop",
     )
+
+
+def _devices(model: Any) -> str:
+    """Where the weights lie: `cuda`, or `cpu+disk` where the model is spread."""
+    spread = getattr(model, "hf_device_map", None) or {"": input_device(model)}
+    names = {
+        str(place) if isinstance(place, str) else torch.device(place).type
+        for place in spread.values()
+    }
+    return "+".join(sorted({name.partition(":")[0] for name in names}))
+
+
+def input_device(model: Any) -> torch.device:
+    """Where the model takes its tokens; embeddings on the disk are fetched to it when needed."""
+    embeddings = model.get_input_embeddings()
+    device: torch.device = embeddings.weight.device
+    if device.type == "meta":
+        device = torch.device(embeddings._hf_hook.execution_device)
+    return device
 
 
 def _probe_ids(model: Any) -> Tensor:
     """[1, _PROBE_TOKENS] ids spread over the vocabulary."""
     size = model.get_input_embeddings().weight.shape[0]
     ids = [(7 + 31 * position) % size for position in range(_PROBE_TOKENS)]
-    return torch.tensor([ids], device=model.get_input_embeddings().weight.device)
+    return torch.tensor([ids], device=input_device(model))
 
 
 def _reference(model: Any) -> Tensor:
@@ -203,13 +242,13 @@ def _probe_cache(model: Any, reference: Tensor, record: Record | None = None) ->
     block = run(ids[:, 4:])[0]
     if cache.get_seq_length() != _PROBE_TOKENS:
         return "does not use the cache it is given"
-    if not _alike(block, reference[4:]):
+    if not _alike(model, block, reference[4:]):
         return "reads a block on a cache otherwise than as a whole"
     cache.crop(_PROBE_BLOCK - _PROBE_TOKENS)
     cache.select(torch.zeros(_PROBE_ROWS, dtype=torch.long, device=ids.device))
     columns = ids[:, _PROBE_BLOCK:].repeat(_PROBE_ROWS, 1).split(1, dim=1)
     written = torch.stack([run(column, record)[-1, -1] for column in columns])
-    if not _alike(written, reference[_PROBE_BLOCK:]):
+    if not _alike(model, written, reference[_PROBE_BLOCK:]):
         return "goes on otherwise after its cache was rolled back"
     for index, layer in {} if record is None else record.layers.items():
         sums = recorded_rows(layer, cache.layer(index).held[0], _PROBE_BLOCK).sum(dim=-1)
@@ -223,7 +262,10 @@ def cache_argument(model: Any) -> str:
     return "cache" if "cache" in signature(model.forward).parameters else "past_key_values"
 
 
-def _alike(logits: Tensor, reference: Tensor) -> bool:
+def _alike(model: Any, logits: Tensor, reference: Tensor) -> bool:
     spread = reference.std().clamp_min(1e-6)
     worst = (logits.float() - reference).abs().max()
-    return bool(worst <= _TOLERANCE.get(logits.dtype, 0.25) * spread)
+    allowed = _TOLERANCE.get(logits.dtype, 0.25)
+    if getattr(model, "is_loaded_in_8bit", False):
+        allowed = _TOLERANCE_8BIT
+    return bool(worst <= allowed * spread)

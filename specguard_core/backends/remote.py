@@ -251,7 +251,7 @@ class RemoteModel:
         wanted = {"max_tokens": 1, "temperature": 0, "logprobs": _TOP_CHOICES}
         names = [self._text([choice]).strip() for choice in request.choices]
 
-        async def asked() -> dict[str, float]:
+        async def asked() -> tuple[dict[str, float], bool]:
             body = self._body((*request.prefix, *request.question), wanted)
             answer = await client.post(f"{self._server.base}/completions", json=body)
             if answer.status_code != httpx.codes.OK:
@@ -259,12 +259,14 @@ class RemoteModel:
             choices = parsed(answer.text).get("choices") or [{}]
             given = (choices[0].get("logprobs") or {}).get("top_logprobs") or []
             if given and given[0]:
-                return {str(token).strip(): float(chance) for token, chance in given[0].items()}
-            return {str(choices[0].get("text") or "").strip(): 0.0}
+                found = {str(token).strip(): float(chance) for token, chance in given[0].items()}
+                return found, False
+            return {str(choices[0].get("text") or "").strip(): 0.0}, True
 
-        found = await self._tried(asked)
+        found, answer_only = await self._tried(asked)
         chances = np.array([found.get(name, _NOT_CHOSEN) for name in names], np.float32)
-        return ChoiceReading(chances, 1, 1, (time.perf_counter() - began) * 1000)
+        spent = (time.perf_counter() - began) * 1000
+        return ChoiceReading(chances, 1, 1, spent, answer_only)
 
     async def _tried(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """The answer of `ask`, which is asked anew after a fault that may pass."""

@@ -13,9 +13,7 @@ border       where a step ends, in tokens: steps are tokenised one by one, so th
 
 import threading
 import time
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -29,17 +27,18 @@ from transformers import (
     AutoModelForTokenClassification,
     PreTrainedModel,
 )
-from transformers.utils import logging
 
-from specguard_core.backends import sources
+from specguard_core.backends import placement, sources
 from specguard_core.backends.sources import Source
-from specguard_core.errors import ModelError, SpecGuardError
+from specguard_core.backends.trouble import quiet, told_in_one_sentence
+from specguard_core.errors import ModelError
 from specguard_core.lm import RewardReading, RewardRequest
 from specguard_core.types import ModelInfo
 
 Format = Literal["value-head", "two-class", "token", "sequence"]
 
 STEP_MARK = "<extra_0>"
+_NOUN = "a reward model"
 SYSTEM_PROMPT = "Please reason step by step, and put your final answer within \\boxed{}."
 
 
@@ -230,8 +229,8 @@ def load_reward(source: str | Path, *, dtype: str = "auto", device: str = "auto"
     Raises:
         ModelError: no model there, or one that is no reward model; the sentence says what lacks.
     """
-    found = sources.find(source)
-    with _told(found, "configuration"):
+    found = sources.pinned(sources.find(source))
+    with told_in_one_sentence(found.location, "configuration", _NOUN):
         config = AutoConfig.from_pretrained(
             found.location, trust_remote_code=False, **found.options
         )
@@ -241,17 +240,17 @@ def load_reward(source: str | Path, *, dtype: str = "auto", device: str = "auto"
             f"expected a reward model with one label or two, {found.name} has {config.num_labels}: "
             "name another"
         )
-    with _told(found, "tokenizer"):
-        tokenizer = sources.read_tokenizer(found)
-    place = sources.choose_device(device)
-    with _told(found, "configuration"), torch.device("meta"), _quiet():
+    tokenizer = sources.read_tokenizer(found)
+    place = placement.choose_device(device)
+    reading = told_in_one_sentence(found.location, "configuration", _NOUN)
+    with reading, torch.device("meta"), quiet():
         n_parameters = sum(p.numel() for p in AutoModel.from_config(config).parameters())
-    precision = sources.choose_dtype(dtype, place, config, n_parameters)
+    precision = placement.choose_dtype(dtype, place, config, n_parameters)
     model = _load(found, config, kind, precision).to(place)
     info = ModelInfo(
         name=found.name,
         source=found.named,
-        revision=getattr(config, "_commit_hash", None),
+        revision=found.revision,
         architecture=(config.architectures or [type(model).__name__])[0],
         n_parameters=sum(p.numel() for p in model.parameters()),
         n_layers=int(config.get_text_config().num_hidden_layers),
@@ -283,7 +282,7 @@ def _load(source: Source, config: Any, kind: Format, dtype: torch.dtype) -> Any:
         options["trust_remote_code"] = False
     if kind == "value-head":
         options["key_mapping"] = {r"^pretrained_model\.": ""}
-    with _told(source, "weights"), _quiet():
+    with told_in_one_sentence(source.location, "weights", _NOUN), quiet():
         model, loading = _CLASSES[kind].from_pretrained(
             source.location, output_loading_info=True, **options
         )
@@ -303,34 +302,3 @@ def _load(source: Source, config: Any, kind: Format, dtype: torch.dtype) -> Any:
     model.eval()
     model.requires_grad_(False)
     return model
-
-
-@contextmanager
-def _told(source: Source, what: str) -> Iterator[None]:
-    try:
-        yield
-    except SpecGuardError:
-        raise
-    except (OSError, ValueError, KeyError, ImportError, AttributeError, RuntimeError) as error:
-        lines = str(error).strip().splitlines()
-        first = lines[0].strip() if lines else type(error).__name__
-        raise ModelError(
-            f"expected a reward model at {source.location}, its {what} cannot be read ({first}): "
-            "check the name, or the folder's files"
-        ) from error
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """What is missing is told in one sentence of ours, not in a report."""
-    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.set_verbosity(level)
-        if shown:
-            logging.enable_progress_bar()

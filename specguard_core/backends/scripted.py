@@ -48,6 +48,7 @@ class ScriptedVocabulary:
     words: tuple[str, ...] = _INVENTED_WORDS
     eos_token_ids: frozenset[int] = frozenset({EOS})
     prompt_template: str = "plain"
+    template_text: str | None = None
 
     @property
     def tokenizer_hash(self) -> str:
@@ -56,7 +57,9 @@ class ScriptedVocabulary:
     def __len__(self) -> int:
         return _FIRST_WORD + len(self.words)
 
-    def prompt(self, problem: str, system_prompt: str) -> tuple[PromptSegment, ...]:
+    def prompt(
+        self, problem: str, system_prompt: str, thinking: bool | None = None
+    ) -> tuple[PromptSegment, ...]:
         """BOS, the system prompt, the question by sentence, and the assistant's mark."""
         sentences = re.findall(r"[^.?!]*[.?!]+\s*|[^.?!]+$", problem)
         segments = [PromptSegment("template", (BOS,))]

@@ -1,30 +1,22 @@
 """Where a model comes from and what can be said of it before its weights are read.
 
-source      what a person named: a folder, a GGUF file, or a hub id (owner/name)
-weights     the memory the parameters take, in bytes, in the precision they would be loaded in
+source      what a person named: a folder, a GGUF file, or a hub id: owner/name, or
+            owner/name/file for a GGUF file; after an @ the revision, where it is not the main one
 """
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 from transformers.cache_utils import DynamicCache, LinearAttentionCacheLayerMixin
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
+from transformers.utils.hub import resolve_revision
 
 from specguard_core.backends.tokenizer import first_difference
-from specguard_core.errors import CacheError, ModelError, PairError, UsageError
+from specguard_core.backends.trouble import told_in_one_sentence
+from specguard_core.errors import CacheError, ModelError, PairError
 
-DtypeName = Literal["auto", "float32", "bfloat16", "float16"]
-_DTYPES: dict[str, torch.dtype] = {
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-}
 _UNBOUNDED_CONTEXT = 4096
 SMALL_MODEL_PARAMETERS = 50_000_000
 
@@ -44,9 +36,23 @@ class Source:
     @property
     def named(self) -> str:
         """The absolute path of a folder or file, or the hub id."""
-        if "local_files_only" not in self.options:
-            return self.location
-        return str(Path(self.location, self.options.get("gguf_file", "")).absolute())
+        path = Path(self.location, self.options.get("gguf_file", ""))
+        return str(path.absolute() if self.local else path.as_posix())
+
+    @property
+    def local(self) -> bool:
+        return "local_files_only" in self.options
+
+    @property
+    def revision(self) -> str | None:
+        """The commit, where the source was pinned to one; else what was asked for."""
+        revision: str | None = self.options.get("revision")
+        return revision
+
+    @property
+    def file_bytes(self) -> int | None:
+        """The size of a GGUF file; None where there is none on this machine."""
+        return Path(self.named).stat().st_size if self.gguf and self.local else None
 
 
 def find(source: str | Path) -> Source:
@@ -72,25 +78,29 @@ def find(source: str | Path) -> Source:
             f"expected a model folder with config.json or one .gguf file, {source} has neither: "
             "name the folder that holds the model"
         )
-    text = str(source)
-    if text.count("/") > 1 or text.startswith((".", "~", "/")) or not text.strip("/"):
+    text, _, revision = str(source).partition("@")
+    owner_and_name, inside = "/".join(text.split("/")[:2]), "/".join(text.split("/")[2:])
+    no_id = text.startswith((".", "~", "/")) or not text.strip("/")
+    if no_id or (inside and not inside.endswith(".gguf")):
         raise ModelError(f"expected a model folder, {source} does not exist: check the path")
-    return Source(name, text, {})
+    options = {"revision": revision} if revision else {}
+    if inside:
+        options["gguf_file"] = inside
+    return Source(Path(text).name, owner_and_name, options)
 
 
-@contextmanager
-def told_in_one_sentence(source: Source, what: str) -> Iterator[None]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    except Exception as error:  # whatever a library raises, the files are of no use
-        lines = str(error).strip().splitlines()
-        first = lines[0].strip() if lines else type(error).__name__
-        raise ModelError(
-            f"expected a causal language model at {source.location}, its {what} cannot be read "
-            f"({first}): check the name, or the folder's files"
-        ) from error
+def pinned(source: Source) -> Source:
+    """The source at the commit that its revision means now, so that all is read of one state.
+
+    A folder, and a hub id whose commit cannot be learned, come back as they are.
+    """
+    if source.local:
+        return source
+    found = resolve_revision(source.location, source.revision)
+    commit = getattr(found, "resolved", None)
+    return (
+        source if commit is None else replace(source, options=source.options | {"revision": commit})
+    )
 
 
 def read_config(source: Source) -> Any:
@@ -100,7 +110,7 @@ def read_config(source: Source) -> Any:
         ModelError: not a causal language model.
         CacheError: a model whose cache cannot be rolled back.
     """
-    with told_in_one_sentence(source, "configuration"):
+    with told_in_one_sentence(source.location, "configuration"):
         config = AutoConfig.from_pretrained(source.location, **source.options)
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or getattr(
         config, "is_encoder_decoder", False
@@ -140,7 +150,7 @@ def read_tokenizer(source: Source) -> Any:
     Raises:
         ModelError: none there, or one that cannot say where tokens lie in a text.
     """
-    with told_in_one_sentence(source, "tokenizer"):
+    with told_in_one_sentence(source.location, "tokenizer"):
         tokenizer = AutoTokenizer.from_pretrained(source.location, **source.options)
     if not tokenizer.is_fast:
         raise ModelError(
@@ -189,15 +199,6 @@ def context_length(config: Any) -> int:
     return _UNBOUNDED_CONTEXT
 
 
-def n_parameters(config: Any) -> int:
-    """Counted on a model without memory; shared weights count once."""
-    with torch.device("meta"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = AutoModelForCausalLM.from_config(config)
-    model.tie_weights()
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
 def architecture(config: Any) -> str:
     """The class a load would give."""
     return str(_model_class(config).__name__)
@@ -217,31 +218,3 @@ def no_grounding(config: Any) -> str | None:
 def _model_class(config: Any) -> Any:
     found = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
     return found[0] if isinstance(found, list | tuple) else found
-
-
-def choose_device(device: str) -> str:
-    """ "auto" is the first accelerator there is, else the CPU."""
-    if device != "auto":
-        return device
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def choose_dtype(dtype: str, device: str, config: Any, n_parameters: int) -> torch.dtype:
-    """ "auto" is the checkpoint's own on an accelerator. On a CPU it is bf16 where the processor
-    computes in it, else fp32; a small model is fp32 on any, which costs nothing there.
-
-    Raises:
-        UsageError: an unknown name.
-    """
-    if dtype in _DTYPES:
-        return _DTYPES[dtype]
-    if dtype != "auto":
-        menu = ", ".join(["auto", *_DTYPES])
-        raise UsageError(f"expected a dtype out of {menu}, got {dtype!r}: choose one")
-    if device != "cpu":
-        stored = getattr(config, "dtype", None)
-        return stored if isinstance(stored, torch.dtype) else torch.bfloat16
-    half = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    return torch.bfloat16 if half and n_parameters > SMALL_MODEL_PARAMETERS else torch.float32

@@ -7,22 +7,27 @@ metaspace  "▁" is a space and "<0xE2>" a byte (SentencePiece: Llama 2, Mistral
 segment    a stretch of the prompt; cut on the borders of tokens of the whole prompt, which is
            tokenised once
 plain      the prompt of a model without a chat template: PLAIN_PROMPT
+switch     `enable_thinking`, which templates of thinking models read
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from jinja2.exceptions import TemplateError
+from jinja2 import Environment
+from jinja2.exceptions import TemplateError, TemplateSyntaxError
 
-from specguard_core.errors import ModelError, ProblemError
+from specguard_core.errors import ModelError, ProblemError, UsageError
 from specguard_core.lm import TokenIds
 from specguard_core.types import PromptSegment, SegmentKind
 
 PLAIN_PROMPT = "{system}Problem:\n{problem}\n\nSolution:\n"
+_SWITCH = "enable_thinking"
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
 _SENTENCE = re.compile(r"\S(?:.*?[.?!](?=\s|$)|.*$)", re.DOTALL)
 
@@ -30,21 +35,36 @@ _SENTENCE = re.compile(r"\S(?:.*?[.?!](?=\s|$)|.*$)", re.DOTALL)
 class HfVocabulary:
     """The Vocabulary of a pair, from the tokenizer both share."""
 
-    def __init__(self, tokenizer: Any, eos_token_ids: Iterable[int]) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        eos_token_ids: Iterable[int],
+        *,
+        template_name: str | None = None,
+        n_ids: int | None = None,
+    ) -> None:
+        """
+        template_name   of the file that the tokenizer's template came from, if it did
+        n_ids           ids that every model of the pair has; tokens beyond are not used (the mark
+                        of a picture, which only the larger Gemma 3 have)
+        """
         self.tokenizer = tokenizer
+        self._template_name = template_name
+        self._n_ids = n_ids
         self.eos_token_ids = frozenset(eos_token_ids)
         self._pieces: dict[int, bytes] = {}
 
     @cached_property
     def tokens(self) -> dict[int, str]:
-        """The name of every token id, added tokens included."""
-        return token_names(self.tokenizer)
+        """The name of every token id that can be used, added tokens included."""
+        names = token_names(self.tokenizer)
+        return {i: name for i, name in names.items() if self._n_ids is None or i < self._n_ids}
 
     @cached_property
     def tokenizer_hash(self) -> str:
         """SHA-256 of everything that decides what tokens mean and how prompts are made."""
         content = {
-            "tokens": sorted(self.tokens.items()),
+            "tokens": sorted(token_names(self.tokenizer).items()),
             "added": sorted(self._added.items()),
             "template": self.tokenizer.chat_template,
         }
@@ -52,7 +72,13 @@ class HfVocabulary:
 
     @property
     def prompt_template(self) -> str:
+        if self._template_name is not None:
+            return self._template_name
         return "chat template" if self.tokenizer.chat_template else "plain"
+
+    @property
+    def template_text(self) -> str | None:
+        return str(self.tokenizer.get_chat_template()) if self.tokenizer.chat_template else None
 
     def piece(self, token_id: int) -> bytes:
         known = self._pieces.get(token_id)
@@ -63,11 +89,24 @@ class HfVocabulary:
     def encode(self, text: str) -> TokenIds:
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def prompt(self, problem: str, system_prompt: str) -> tuple[PromptSegment, ...]:
+    def prompt(
+        self, problem: str, system_prompt: str, thinking: bool | None = None
+    ) -> tuple[PromptSegment, ...]:
         """The prompt of one problem, in segments whose tokens together are the whole prompt."""
-        text = self._prompt_text(problem, system_prompt)
+        if thinking is not None and _SWITCH not in (self.template_text or ""):
+            raise UsageError(
+                f"expected a chat template with the switch {_SWITCH}, this one has none: set "
+                f"{_SWITCH}=template, or load a thinking model"
+            )
+        text = self._prompt_text(problem, system_prompt, thinking)
         encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         ids: list[int] = list(encoded["input_ids"])
+        if self._n_ids is not None and max(ids) >= self._n_ids:
+            name = self.tokenizer.convert_ids_to_tokens(max(ids))
+            raise ProblemError(
+                f"expected a problem without the token {name!r}, which one of the models does not "
+                "have: leave it out"
+            )
         starts = [start for start, _ in encoded["offset_mapping"]]
         stretches = _stretches(text, problem, system_prompt)
         kinds = [_stretch_of(start, stretches) for start in starts]
@@ -80,22 +119,30 @@ class HfVocabulary:
                 first = position
         return tuple(segments)
 
-    def _prompt_text(self, problem: str, system_prompt: str) -> str:
+    def _prompt_text(self, problem: str, system_prompt: str, thinking: bool | None) -> str:
         if not self.tokenizer.chat_template:
             system = f"{system_prompt}\n\n" if system_prompt else ""
             return PLAIN_PROMPT.format(system=system, problem=problem)
-        user = {"role": "user", "content": problem}
-        if not system_prompt:
-            return self._templated([user])
+        question = problem
+        if system_prompt:
+            talk = [("system", system_prompt), ("user", problem)]
+            # Where the template refuses a system role the instruction stands before the question.
+            with suppress(TemplateError):
+                return self._templated(talk, thinking)
+            question = f"{system_prompt}\n\n{problem}"
         try:
-            return self._templated([{"role": "system", "content": system_prompt}, user])
-        except TemplateError:
-            # The template refuses a system role: the instruction stands before the question.
-            return self._templated([{"role": "user", "content": f"{system_prompt}\n\n{problem}"}])
+            return self._templated([("user", question)], thinking)
+        except TemplateError as error:
+            raise ModelError(
+                f"expected a chat template that takes one question, it fails ({error}): give "
+                "another with --chat-template"
+            ) from error
 
-    def _templated(self, messages: Sequence[Mapping[str, str]]) -> str:
+    def _templated(self, talk: Sequence[tuple[str, str]], thinking: bool | None) -> str:
+        messages = [{"role": role, "content": content} for role, content in talk]
+        switch = {} if thinking is None else {_SWITCH: thinking}
         text = self.tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True
+            messages, tokenize=False, add_generation_prompt=True, **switch
         )
         if not isinstance(text, str):
             raise ModelError(f"expected the chat template to give text, got {type(text).__name__}")
@@ -148,6 +195,27 @@ class HfVocabulary:
                 return bytes([int(byte[1], 16)])
             return name.replace("▁", " ").encode()
         return str(self.tokenizer.decode([token_id])).encode()
+
+
+def read_template(path: str | Path) -> str:
+    """The chat template in a file.
+
+    Raises:
+        UsageError: no such file, or one that is no Jinja template.
+    """
+    try:
+        text = Path(path).read_text("utf-8")
+        Environment().parse(text)  # noqa: S701  # only looked at; transformers renders it, sandboxed
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"expected a file with a chat template, {path} cannot be read ({error}): name another"
+        ) from None
+    except TemplateSyntaxError as error:
+        raise UsageError(
+            f"expected a Jinja chat template in {path}, line {error.lineno} is none "
+            f"({error.message}): correct it"
+        ) from None
+    return text
 
 
 def token_names(tokenizer: Any) -> dict[int, str]:

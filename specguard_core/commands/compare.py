@@ -8,7 +8,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from specguard_core.commands import lines
-from specguard_core.commands.shell import Shell, calibration_of, check_out, load_called
+from specguard_core.commands.shell import (
+    Shell,
+    calibration_of,
+    check_out,
+    load_called,
+    preset_name,
+)
 from specguard_core.comparison import BASELINE, Comparison, Row, compare
 from specguard_core.config import DecodeConfig
 from specguard_core.errors import Cancelled
@@ -78,7 +84,7 @@ def _config(row: Variant, arguments: Namespace) -> DecodeConfig:
     settings = list(arguments.set)
     if arguments.seed is not None:
         settings.append(f"seed={arguments.seed}")
-    return changed(preset(row.preset or arguments.preset), [*settings, *row.settings])
+    return changed(preset(row.preset or preset_name(arguments)), [*settings, *row.settings])
 
 
 def table_lines(comparison: Comparison) -> Iterator[str]:

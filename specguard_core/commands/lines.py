@@ -1,6 +1,6 @@
 """Traces, verdicts and figures as lines of text. Pure; knows no stream and no model."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, assert_never, get_args
 
 from specguard_core.commands.console import Palette, Style, visible
@@ -14,7 +14,6 @@ from specguard_core.events import (
     Selected,
     Verified,
 )
-from specguard_core.known_pairs import KnownPair
 from specguard_core.metrics import (
     Interval,
     accept_rate,
@@ -26,6 +25,7 @@ from specguard_core.metrics import (
 from specguard_core.presets import PRESETS, difference
 from specguard_core.readings import SIGNALS, calibrated_bounds
 from specguard_core.regate import Regate
+from specguard_core.remarks import remark_on
 from specguard_core.results import Summary
 from specguard_core.text import join_pieces
 from specguard_core.types import (
@@ -157,6 +157,8 @@ def end_lines(trace: Trace, paint: Palette) -> list[str]:
         gold = "" if trace.gold is None else f" (right answer: {visible(trace.gold)})"
         end = f"{trace.finish.reason} after {n_steps}"
         lines = [f"{paint(f'answer: {visible(answer)}', 'strong')}{gold} · {end}"]
+        remark = remark_on(trace)
+        lines += [] if remark is None else [remark]
     else:
         reason = f": {visible(trace.failure)}" if trace.failure else ""
         lines = [f"{trace.status} after {n_steps}{reason}"]
@@ -229,41 +231,6 @@ def interval_text(interval: Interval) -> str:
 
 def _size(info: ModelInfo) -> str:
     return "on a server" if info.remote else f"{info.n_parameters:,} parameters"
-
-
-def model_lines(info: ModelInfo, paint: Palette) -> list[str]:
-    """What a model is."""
-    attention = info.grounding if info.grounding == "captured" else f"none: {info.grounding}"
-    return [
-        paint(f"{info.name} ({info.architecture})", "strong"),
-        f"  size       {info.n_parameters:,} parameters in {info.n_layers} layers",
-        f"  numbers    {info.dtype} on {info.device}",
-        f"  context    {info.context_length:,} tokens; {info.vocabulary_size:,} ids",
-        f"  attention  {attention}; a refused step is taken back by {info.rollback}",
-    ]
-
-
-def pair_lines(pairs: Sequence[KnownPair]) -> list[str]:
-    """A table of pairs by the memory of their weights."""
-    names = [f"{pair.draft.hub_id} {pair.target.hub_id}" for pair in pairs]
-    width = max(map(len, names))
-    lines = [f"{'draft and target':<{width}}  {'bfloat16':>9}  {'float32':>9}  good for"]
-    for name, pair in sorted(zip(names, pairs, strict=True), key=_weight):
-        sizes = [size_text(pair.weight_bytes(dtype)) for dtype in ("bfloat16", "float32")]
-        lines.append(f"{name:<{width}}  {sizes[0]:>9}  {sizes[1]:>9}  {pair.good_for}")
-    return lines
-
-
-def _weight(named: tuple[str, KnownPair]) -> int:
-    return named[1].weight_bytes("bfloat16")
-
-
-def size_text(n_bytes: int) -> str:
-    """`1.2 MiB`."""
-    size, units = float(n_bytes), ["B", "KiB", "MiB", "GiB", "TiB"]
-    while size >= 1024 and len(units) > 1:
-        size, units = size / 1024, units[1:]
-    return f"{size:.1f} {units[0]}" if units[0] != "B" else f"{n_bytes} B"
 
 
 def uncalibrated_readings(trace: Trace) -> list[str]:

@@ -1,11 +1,10 @@
-"""Commands that decode nothing: `show`, `export`, `regate` and `models`.
+"""Commands that decode nothing: `show`, `export` and `regate`.
 
 Every command returns an exit code, or raises an error of errors.py.
 """
 
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from specguard_core.commands.briefs import regate_brief, trace_brief
 from specguard_core.commands.shell import Shell, check_out, exit_code, json_text
 from specguard_core.errors import SpecGuardError, UsageError
 from specguard_core.files import write_atomically
-from specguard_core.known_pairs import KNOWN_PAIRS
 from specguard_core.presets import changed
 from specguard_core.regate import Regate, regate
 from specguard_core.token_table import TableFormat, token_table
@@ -79,40 +77,6 @@ def run_regate(arguments: Namespace, shell: Shell) -> int:
     elif n_steps:
         console.say(f"{n_flips} of {n_steps} judged steps flip")
     return code
-
-
-def run_models(arguments: Namespace, shell: Shell) -> int:
-    """Say what a model is, what memory it needs, and whether a pair fits; no weights are read."""
-    console = shell.console
-    if arguments.draft is None:
-        if arguments.json:
-            console.say(json_text({"pairs": [asdict(pair) for pair in KNOWN_PAIRS]}))
-        else:
-            console.say_all(lines.pair_lines(KNOWN_PAIRS))
-        return 0
-    from specguard_core.backends.hf import compare_pair, describe
-
-    named = [name for name in (arguments.draft, arguments.target) if name is not None]
-    found = [describe(name, dtype=arguments.dtype, device=arguments.device) for name in named]
-    difference = compare_pair(*named) if len(named) == 2 else None
-    if arguments.json:
-        models = [asdict(description) for description in found]
-        console.say(json_text({"models": models, "fits": difference is None, "reason": difference}))
-    for description in () if arguments.json else found:
-        console.say_all(lines.model_lines(description.info, console.paint))
-        weights, cache = description.weight_bytes, description.cache_bytes
-        full = cache * description.info.context_length
-        console.say(
-            f"  memory     {lines.size_text(weights)} of weights, {lines.size_text(cache)} "
-            f"for each token of context ({lines.size_text(full)} for all of it)"
-        )
-        console.say(f"  prompts    {description.prompt_template}; {description.n_tokens:,} tokens")
-    if difference is not None:
-        console.note(f"error: the pair does not fit: {difference}")
-        return 1
-    if len(named) == 2 and not arguments.json:
-        console.say("the pair fits: both models share one tokenizer")
-    return 0
 
 
 def _judged_again(path: str, settings: Sequence[str]) -> tuple[Trace, Regate]:

@@ -6,15 +6,16 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol, TextIO, Unpack
 
 from specguard_core import bundled
 from specguard_core.calibration import checked_calibration, default_calibration
 from specguard_core.commands.console import Console
+from specguard_core.commands.flags import PlaceOptions, place_options
 from specguard_core.config import DecodeConfig
 from specguard_core.errors import SpecGuardError, UsageError
 from specguard_core.lm import Models
-from specguard_core.presets import changed, preset
+from specguard_core.presets import PresetName, changed, default_preset, preset
 from specguard_core.strategies import STRATEGIES, StepStrategy
 from specguard_core.trace_io import load_calibration
 from specguard_core.types import Calibration
@@ -29,9 +30,9 @@ class Loader(Protocol):
         target: str | None,
         *,
         reward: str | None,
-        dtype: str,
-        device: str,
         on_stage: Callable[[str], None] | None,
+        on_note: Callable[[str], None] | None,
+        **places: Unpack[PlaceOptions],
     ) -> Models: ...
 
 
@@ -68,7 +69,26 @@ def config_of(arguments: Namespace) -> DecodeConfig:
         settings.append(f"strategy={arguments.strategy}")
     if arguments.seed is not None:
         settings.append(f"seed={arguments.seed}")
-    return changed(preset(arguments.preset), settings)
+    return changed(preset(preset_name(arguments)), settings)
+
+
+def preset_name(arguments: Namespace) -> str:
+    """What --preset names, else the default of the pair that is named."""
+    if arguments.preset is not None:
+        return str(arguments.preset)
+    return fitting_preset(arguments.draft, arguments.target, arguments.calibration)
+
+
+def fitting_preset(draft: str, target: str | None, calibration: str | None) -> PresetName:
+    """The default of a pair: `calibration` is a file or `none`; None: the draft folder's own."""
+    from specguard_core.backends.server import is_address
+
+    if calibration is None:
+        calibrated = (Path(draft) / bundled.CALIBRATION_NAME).is_file()
+    else:
+        calibrated = calibration != "none"
+    reads = target is not None and not is_address(target)
+    return default_preset(calibrated=calibrated, target_reads=reads)
 
 
 def load_called(arguments: Namespace, shell: Shell, configs: Sequence[DecodeConfig]) -> Models:
@@ -120,9 +140,9 @@ def load_named(
         draft,
         target,
         reward=reward,
-        dtype=arguments.dtype,
-        device=arguments.device,
         on_stage=shell.console.stage,
+        on_note=shell.console.note,
+        **place_options(arguments),
     )
 
 

@@ -62,18 +62,19 @@ def write_blocks(
 def next_gamma(trace: Trace) -> int:
     """Tokens to draft for the next block, no limit considered.
 
-    With `adaptive_gamma`: 2 more than the last block's where all of it was accepted, else 1 fewer
-    (the heuristic schedule of transformers' assisted generation), within the knob's range.
+    With `adaptive_gamma`: 2 more after a block that was accepted as a whole, else 1 fewer (the
+    heuristic schedule of transformers' assisted generation), within the knob's range. A block that
+    the draft ended early, with an end of sequence, counts as one of the length that was wanted.
     """
-    config, blocks = trace.config, trace.blocks
-    if not config.adaptive_gamma or not blocks or not blocks[-1].drafted:
-        return config.gamma
-    last = blocks[-1]
-    whole = last.n_accepted == len(last.drafted)
-    wanted = len(last.drafted) + (2 if whole else -1)
+    gamma = trace.config.gamma
+    if not trace.config.adaptive_gamma:
+        return gamma
     low, high = KNOBS["gamma"].low, KNOBS["gamma"].high
     assert low is not None and high is not None
-    return min(max(wanted, int(low)), int(high))
+    for block in trace.blocks:
+        whole = block.n_accepted == len(block.drafted)
+        gamma = min(max(gamma + (2 if whole else -1), int(low)), int(high))
+    return gamma
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ def _written(
     trace = replace(trace, units=(*trace.units, block))
     if reason is None:
         return AwaitingBlock(trace), BlockCommitted(block, trace, None)
-    finish = Finish(reason, extract_answer(trace.text))
+    finish = Finish(reason, extract_answer(trace.said))
     trace = replace(trace, status="finished", finish=finish)
     return Finished(trace), BlockCommitted(block, trace, finish)
 

@@ -58,12 +58,12 @@ def finish_of(trace: Trace, limit: int) -> Finish | None:
     reason = finish_reason(
         trace.config,
         ended_by_eos=trace.units[-1].ended_by_eos,
-        text=trace.text,
+        text=trace.said,
         n_written=used - len(trace.prompt_ids),
         room=limit - used,
         steps=[step.token_ids for step in trace.steps],
     )
-    return None if reason is None else Finish(reason, extract_answer(trace.text))
+    return None if reason is None else Finish(reason, extract_answer(trace.said))
 
 
 def _fallback_request(state: AwaitingCommit, models: Models) -> SampleRequest:

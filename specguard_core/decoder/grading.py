@@ -78,6 +78,15 @@ def grade_in_words(reading: ChoiceReading, config: DecodeConfig) -> float:
     return float((np.arange(len(chances)) * chances).sum() / mass)
 
 
+def digit_chances(reading: ChoiceReading) -> tuple[float, ...] | None:
+    """The digits' probabilities, to be recorded; None where the target told its answer alone."""
+    if reading.answer_only:
+        return None
+    chances = np.exp(np.asarray(reading.logprobs, np.float64))
+    # A log-probability may lie above 0 by a rounding.
+    return tuple(min(1.0, round(float(chance), 6)) for chance in chances)
+
+
 def grade_by_logprob(candidate: Candidate) -> float:
     """9 times the geometric mean of the target's probabilities of a step's tokens.
 

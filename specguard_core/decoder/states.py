@@ -135,13 +135,15 @@ def start(
     check_models(models, config)
     if isinstance(strategy, StepStrategy) and strategy.judge == "signals":
         require_expectations(config, calibration)
-    segments = models.vocabulary.prompt(text, config.system_prompt)
+    thinking = {"template": None, "on": True, "off": False}[config.enable_thinking]
+    segments = models.vocabulary.prompt(text, config.system_prompt, thinking)
     trace = Trace(
         problem=text,
         problem_id=problem_id or blake2b(text.encode(), digest_size=8).hexdigest(),
         gold=gold,
         prompt_segments=segments,
         prompt_template=models.vocabulary.prompt_template,
+        template_text=models.vocabulary.template_text,
         pieces={t: models.vocabulary.piece(t) for s in segments for t in s.token_ids},
         tokenizer_hash=models.vocabulary.tokenizer_hash,
         draft=None if models.draft is None else models.draft.info.recorded(),

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 from specguard_core.answers import has_closed_box
 from specguard_core.config import DecodeConfig
-from specguard_core.text import StepWatch, join_pieces
+from specguard_core.text import StepWatch, join_pieces, said_aloud
 from specguard_core.types import FinishReason, Trace
 
 
@@ -24,7 +24,7 @@ def finish_reason(
 ) -> FinishReason | None:
     """Why a run ends after a whole step; None where it goes on.
 
-    text        of everything kept
+    text        what was said so far; thoughts hold no answer
     n_written   tokens kept
     room        tokens that still fit into the context
     steps       the token ids of every kept step
@@ -70,7 +70,9 @@ def cut(
             reason = finish_reason(
                 config,
                 ended_by_eos=is_eos,
-                text=join_pieces(ids[:n_written], pieces),
+                text=said_aloud(
+                    join_pieces(ids[:n_written], pieces), in_thoughts=trace.begins_in_thoughts
+                ),
                 n_written=n_written,
                 room=room,
                 steps=steps,

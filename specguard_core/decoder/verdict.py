@@ -3,7 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from specguard_core.decoder.grading import choice_request, grade_by_logprob, grade_in_words
+from specguard_core.decoder.grading import (
+    choice_request,
+    digit_chances,
+    grade_by_logprob,
+    grade_in_words,
+)
 from specguard_core.decoder.rewarding import read_rewards
 from specguard_core.decoder.signals import with_target_reading
 from specguard_core.decoder.states import AwaitingCommit, AwaitingVerdict
@@ -118,12 +123,11 @@ def _judged(
             )
             kept = verdict.accepted
         case "grade":
-            grade = (
-                grade_by_logprob(_chosen(state))
-                if answer is None
-                else grade_in_words(answer, trace.config)
-            )
-            verdict = grade_verdict(grade, trace.config)
+            if answer is None:
+                verdict = grade_verdict(grade_by_logprob(_chosen(state)), trace.config)
+            else:
+                grade, digits = grade_in_words(answer, trace.config), digit_chances(answer)
+                verdict = grade_verdict(grade, trace.config, digits)
             kept = verdict.accepted
         case "reward":
             assert reading is not None

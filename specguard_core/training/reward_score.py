@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from transformers import LlamaForTokenClassification, PreTrainedTokenizerFast
 
+from specguard_core.config import DecodeConfig
 from specguard_core.training.reward_batches import plain_rows
 from specguard_core.training.reward_data import Draw
 
-THRESHOLD = 0.7
+THRESHOLD = DecodeConfig().reward_threshold
 """The reward from which `rsd` keeps a step, unless told otherwise."""
 
 
