@@ -16,10 +16,10 @@ import numpy as np
 
 from specguard_core.config import DecodeConfig
 from specguard_core.equations import find_equations
-from specguard_core.errors import NotMeasured
+from specguard_core.errors import ConfigError, NotMeasured
 from specguard_core.evidence import Evidence, context_before
 from specguard_core.metrics import Interval, roc_auc, wilson_interval
-from specguard_core.regate import regate
+from specguard_core.regate import Regate, regate
 from specguard_core.text import join_pieces
 from specguard_core.types import Step, Trace
 
@@ -182,13 +182,26 @@ def study(
     )
 
 
+def _rejudged(trace: Trace, config: DecodeConfig, evidence: Evidence | None) -> Regate | None:
+    """The trace judged by the config; where that cannot be, by the readings whose rows are kept.
+
+    Evidence holds the draft's rows, so no rollout variant of `target_grounding` can be had.
+    """
+    kept = tuple((name, weight) for name, weight in config.weights if name != "target_grounding")
+    for weights in (config.weights, kept):
+        try:
+            return regate(trace, replace(config, weights=weights), evidence)
+        except (NotMeasured, ConfigError):  # ConfigError: no weight is left
+            continue
+    return None
+
+
 def _judgements(trace: Trace, evidence: Evidence | None) -> dict[int, dict[str, float]]:
     """Per step, raw readings by "signal" or "signal, variant"; what is not recorded is left out."""
     found: dict[int, dict[str, float]] = {step.index: {} for step in trace.steps}
     for name, config in variants(trace.config).items():
-        try:
-            judged = regate(trace, config, evidence)
-        except NotMeasured:
+        judged = _rejudged(trace, config, evidence)
+        if judged is None:
             continue
         for index, verdict in enumerate(judged.verdicts):
             if verdict is None:

@@ -1,12 +1,18 @@
 """What signals are worth, on samples small enough to count by hand."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from specguard_core import bundled, load_models
+from specguard_core.decoder.step import decode, start
 from specguard_core.errors import NotMeasured
+from specguard_core.events import Committed
+from specguard_core.evidence import Evidence
+from specguard_core.presets import preset
 from specguard_core.study import Sample, is_right, samples_of, study, variants
 from tests.bench import FIRST, WRONG, Bench, one_sentence
 from tests.sample_traces import coin_trace
@@ -91,6 +97,27 @@ def test_variants_read_the_same_record_and_those_that_change_nothing_are_left_ou
     assert len(found) + unlabelled <= len(trace.steps)
     names = {worth.signal for worth in study(found, label="equation", threshold=0.5).worths}
     assert "confidence, no residual" not in names
+
+
+@pytest.mark.bundled(bundled.DRAFT, bundled.TARGET)
+def test_rollout_variants_are_read_from_the_rows_whatever_else_was_weighed():
+    config = replace(
+        preset("cpu"),
+        n_candidates=1,
+        weights=(("grounding", 0.5), ("target_grounding", 0.5)),
+        normalisation="fixed",
+        threshold=0.0,
+        max_steps=1,
+    )
+    models, evidence = load_models(bundled.DRAFT, bundled.TARGET), Evidence()
+    for event in decode(start("Ana has 3 pens. She buys 4. How many now?", models, config), models):
+        evidence.record(event)
+        if isinstance(event, Committed):
+            trace = event.trace
+    (one,), _ = samples_of(trace, lambda step, text: True, evidence)
+    assert {"target_grounding", "grounding, no residual"} <= one.values.keys()
+    assert "target_grounding, no residual" not in one.values
+    assert one.values["grounding, no residual"] != one.values["grounding"]
 
 
 def test_the_command_decodes_once_and_reports_again_without_decoding(tmp_path):
