@@ -18,8 +18,6 @@ from specguard_core.problem_files import read_problems
 from specguard_core.text import join_pieces
 from specguard_core.trace_io import evidence_path, save_evidence
 
-EXAMPLE = bundled.ASSETS / "traces" / "example.json"
-
 
 def main() -> int:
     """Decode one held-out problem on the bundled pair and keep the run."""
@@ -56,10 +54,11 @@ def main() -> int:
         score = "" if step.verdict is None else f"{step.verdict.score:.3f}"
         text = join_pieces(step.output.token_ids, trace.pieces).strip()
         print(f"{step.outcome.source:7} {score:6} {text}")
-    EXAMPLE.parent.mkdir(parents=True, exist_ok=True)
-    save_trace(trace, EXAMPLE)
-    save_evidence(evidence, evidence_path(EXAMPLE))
-    print(f"gold {trace.gold}; wrote {EXAMPLE.name} and {evidence_path(EXAMPLE).name}")
+    bundled.EXAMPLE.parent.mkdir(parents=True, exist_ok=True)
+    save_trace(trace, bundled.EXAMPLE)
+    save_evidence(evidence, evidence_path(bundled.EXAMPLE))
+    wrote = (bundled.EXAMPLE.name, evidence_path(bundled.EXAMPLE).name)
+    print(f"gold {trace.gold}; wrote {' and '.join(wrote)}")
     return 0
 
 

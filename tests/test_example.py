@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from app import EXAMPLE
+from specguard_core.bundled import EXAMPLE
 from specguard_core.equations import equation_errors
 from specguard_core.files import format_json
 from specguard_core.regate import regate
