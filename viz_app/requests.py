@@ -11,7 +11,7 @@ from typing import Any
 
 from specguard_core.config import DecodeConfig
 from specguard_core.errors import ConfigError, UsageError
-from specguard_core.presets import preset
+from specguard_core.presets import PresetName, preset
 from specguard_core.types import Trace
 from viz_app.beside import joined, run_beside
 from viz_app.branches import chosen, dropped, forced, redrawn, renamed, rerun, switched
@@ -96,7 +96,7 @@ def set_up(session: Session, data: Data, examples: Sequence[Problem]) -> Session
         UsageError: an unknown preset or branch, a value out of range, a broken file.
     """
     if isinstance(data.get("file"), str):
-        return from_file(data["file"])
+        return replace(from_file(data["file"]), pair=session.pair)
     if (kept := _kept(session, data)) is not None:
         return kept
     if "example" in data:
@@ -107,7 +107,7 @@ def set_up(session: Session, data: Data, examples: Sequence[Problem]) -> Session
         known = next((p for p in examples if p.question == question.strip()), None)
         return asked(session, known or Problem(question))
     if isinstance(data.get("preset"), str):
-        return configured(session, _of_preset(preset(data["preset"]), session.config))
+        return configured(session, with_preset(session.config, preset(data["preset"])))
     if isinstance(data.get("strategy"), str):
         wanted = {k: data[k] for k in ("strategy", "grade_method") if k in data}
         return configured(session, replace(session.config, **wanted))
@@ -123,9 +123,18 @@ def set_up(session: Session, data: Data, examples: Sequence[Problem]) -> Session
     raise UsageError(f"expected a setting of the page, got {names!r}: reload it")
 
 
-def _of_preset(wanted: DecodeConfig, now: DecodeConfig) -> DecodeConfig:
+def with_preset(now: DecodeConfig, wanted: DecodeConfig) -> DecodeConfig:
     """A preset is about numbers: the strategy, its way of grading and the seed stay."""
     return replace(wanted, strategy=now.strategy, grade_method=now.grade_method, seed=now.seed)
+
+
+def refitted(config: DecodeConfig, before: PresetName, after: PresetName) -> DecodeConfig:
+    """The config for other models: where it is the preset of those before, that of these."""
+    return (
+        with_preset(config, preset(after))
+        if with_preset(config, preset(before)) == config
+        else config
+    )
 
 
 def _kept(session: Session, data: Data) -> Session | None:

@@ -51,6 +51,7 @@ class Session:
     target_views   what the target made of steps it was shown afterwards; no part of any run
     beside    further runs, for the thresholds alone
     calibration    made in this session, for its next runs; None: the pair's own, if it has one
+    pair      where its models come from, draft and target; None: the page's own
     """
 
     problem: Problem = field(default_factory=Problem)
@@ -64,6 +65,7 @@ class Session:
     target_views: tuple[TargetView, ...] = ()
     beside: tuple[Trace, ...] = ()
     calibration: Calibration | None = None
+    pair: tuple[str, str] | None = None
 
     @property
     def line(self) -> Line | None:
@@ -137,6 +139,24 @@ def configured(session: Session, config: DecodeConfig) -> Session:
     return _afresh(session, session.problem, config)
 
 
+def paired(
+    session: Session, pair: tuple[str, str] | None, wanted: DecodeConfig, *, goes_on: bool
+) -> Session:
+    """The session with other models; what they cannot go on with is left behind.
+
+    wanted: the knobs of a run from its beginning.
+    """
+    after = session if goes_on else _afresh(session, session.problem, wanted)
+    return replace(after, pair=pair, calibration=None, notice=None)
+
+
+def is_left(before: Session, after: Session) -> bool:
+    """Whether no branch of what was there is there still."""
+    kept = [line.history for line in after.lines]
+    gone = [all(line.history is not history for history in kept) for line in before.lines]
+    return bool(gone) and all(gone)
+
+
 def _afresh(session: Session, problem: Problem, config: DecodeConfig) -> Session:
     return Session(
         problem,
@@ -144,6 +164,7 @@ def _afresh(session: Session, problem: Problem, config: DecodeConfig) -> Session
         breakpoints=session.breakpoints,
         beside=session.beside,
         calibration=session.calibration,
+        pair=session.pair,
     )
 
 

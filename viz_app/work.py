@@ -5,6 +5,7 @@ room       what belongs to one session and is no value: its running job and its 
 job        a run under way; others may ask it to stop, or say where its person looks now
 """
 
+import contextvars
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,11 +13,15 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from specguard_core.config import StrategyName
+from specguard_core.errors import ModelError
 from specguard_core.evidence import Evidence
 from specguard_core.lm import Models
+from specguard_core.presets import PresetName
 from specguard_core.types import Calibration
 from viz_app.abilities import Ability, abilities
+from viz_app.phases import Hands, Phase
 from viz_app.session import Look
+from viz_app.workers import Fork, Workplace
 
 Result = TypeVar("Result")
 
@@ -30,15 +35,29 @@ class Loaded:
 
 
 class Pair:
-    """The models every session shares. `load` is called at most once at a time."""
+    """The models every session shares. `load` is called at most once at a time.
 
-    def __init__(self, load: Callable[[], Loaded], names: tuple[str, str]) -> None:
+    names: draft and target as the page calls them; sources: where they come from, in full.
+    preset: the one that a run with them begins with.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], Loaded],
+        names: tuple[str, str],
+        sources: tuple[str, str] | None = None,
+        fork: Fork | None = None,
+        preset: PresetName = "cpu",
+    ) -> None:
         self.names = names
+        self.preset = preset
+        self.sources = sources or names
         self._load = load
         self._lock = threading.Lock()
         self._loaded: Loaded | None = None
         self._state = "models not loaded yet"
         self._abilities: Mapping[StrategyName, Ability] = {}
+        self._place = Workplace(self._models, fork)
 
     @property
     def abilities(self) -> Mapping[StrategyName, Ability]:
@@ -71,6 +90,19 @@ class Pair:
                 self._abilities = abilities(self._loaded.models)
                 self._state = "models idle"
             return self._loaded
+
+    def run(self, phase: Phase[Result], hands: Hands | None = None) -> Result:
+        """What the loaded models answer, here or in a worker: a phase is a value, and so is that.
+
+        Raises whatever the phase raises, or that no worker could be had.
+        """
+        return self._place.run(phase, hands or Hands())
+
+    def _models(self) -> Models:
+        # No lock: a worker has a copy of it, held for ever by a thread that is not there.
+        if self._loaded is None:
+            raise ModelError("expected models that are loaded, got none: load them first")
+        return self._loaded.models
 
     def forget(self) -> None:
         """Have the models drop what they have read, so that memory is free again."""
@@ -107,11 +139,20 @@ class Room:
 
 
 class Rooms:
-    """The rooms by session; one is given up when its page is closed, or idle for too long."""
+    """The rooms by session; one is given up when its page is closed, or idle for too long.
 
-    def __init__(self, clock: Callable[[], float], idle_seconds: float) -> None:
+    rows: the attention rows that a new one begins with, a store of its own each time.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        idle_seconds: float,
+        rows: Callable[[], Evidence] = Evidence,
+    ) -> None:
         self._clock = clock
         self._idle_seconds = idle_seconds
+        self._rows = rows
         self._lock = threading.Lock()
         self._rooms: dict[str, Room] = {}
 
@@ -121,7 +162,7 @@ class Rooms:
     def room(self, name: str) -> Room:
         self.sweep()
         with self._lock:
-            room = self._rooms.setdefault(name, Room())
+            room = self._rooms.setdefault(name, Room(self._rows()))
             room.touched = self._clock()
             return room
 
@@ -155,7 +196,9 @@ class Task(Generic[Result]):
         self._value: Result | None = None
         self._error: BaseException | None = None
         self._done = threading.Event()
-        threading.Thread(target=self._run, daemon=True).start()
+        # On a Space the request that is answered says whose GPU it is.
+        here = contextvars.copy_context()
+        threading.Thread(target=here.run, args=(self._run,), daemon=True).start()
 
     def _run(self) -> None:
         try:
