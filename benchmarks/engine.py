@@ -1,12 +1,16 @@
 """What the engine costs, in ratios: two things in turn in one process, on the CPU.
 
     python benchmarks/engine.py [--quick] [--only NAME ...] [--subject real bundled] [--json]
+    python benchmarks/engine.py --pair DRAFT TARGET       # a pair of your own, with its weights
 
 candidates   k = 4 candidates of 64 tokens after 512, with all that is recorded of them, against
              `generate(num_return_sequences=4)` with the same sampling; the floor is the same
              forward passes with nothing else
 capture      sampling with attention rows recorded, against without
 overhead     all of whole steps (propose, select, verify, commit) that is not a model's forward
+verification whole steps of k = 4 candidates, judged by signals read from the draft, against the
+             same draws with nothing recorded
+width        4 candidates drawn together against one; tokens a second of k = 1, 2, 4, 8
 reading      a 64-token step read by a model that did not write it, rows recorded, against writing
 together     problems decoded four at a time, against one by one (bundled only)
 memory       extra peak memory of grounding, against eager `output_attentions` (memory.py)
@@ -45,6 +49,7 @@ from benchmarks.subjects import (
     QWEN,
     TOY,
     bundled_subject,
+    pair_subject,
     random_subject,
 )
 
@@ -53,10 +58,18 @@ def results(options: argparse.Namespace) -> Iterator[Result]:
     """Every figure asked for, as soon as it is there."""
     clock = time.process_time if options.clock == "cpu" else time.perf_counter
     names = [name for name in BENCHMARKS if name in options.only]
-    for kind in options.subject if names else ():
+    kinds = ["pair"] if options.pair else options.subject
+    for kind in kinds if names else ():
         plan = _plan(kind, options)
+        n_problems = plan.problems * (plan.rounds + plan.warmups)
         if kind == "bundled":
-            subject = bundled_subject(plan.prefix, plan.problems * (plan.rounds + plan.warmups))
+            subject = bundled_subject(plan.prefix, n_problems)
+        elif kind == "pair":
+            draft, target = options.pair
+            title = f"{Path(draft).name} + {Path(target).name}"
+            subject = pair_subject(
+                draft, target, plan.prefix, n_problems, dtype=options.dtype, name=title
+            )
         else:
             shape = TOY if options.toy else QWEN
             subject = random_subject(shape, plan.prefix, options.dtype, options.spread)
@@ -65,12 +78,12 @@ def results(options: argparse.Namespace) -> Iterator[Result]:
         small = kind == "bundled" or options.toy
         torch.set_num_threads(1 if small else options.threads or before)
         for name in names:
-            if name == "together" and kind == "real" and not options.toy:
+            if name == "together" and kind != "bundled" and not options.toy:
                 continue
             yield BENCHMARKS[name](subject, plan, clock)
         torch.set_num_threads(before)
         del subject
-    if "memory" in options.only and "real" in options.subject:
+    if "memory" in options.only and "real" in kinds:
         plan = _plan("real", options)
         yield memory_result(
             context=plan.context,
@@ -145,8 +158,9 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--subject", nargs="+", choices=("real", "bundled"), default=["real", "bundled"]
     )
     parser.add_argument(
-        "--dtype", default="auto", help="of the real shape: auto, float32, bfloat16"
+        "--pair", nargs=2, metavar=("DRAFT", "TARGET"), help="measure these, and no other subject"
     )
+    parser.add_argument("--dtype", default="auto", help="of large models: auto, float32, bfloat16")
     parser.add_argument(
         "--spread", type=float, default=DEFAULT_SPREAD, help="of its logits; 0.6 is flat"
     )

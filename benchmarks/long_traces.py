@@ -12,11 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from specguard_core.bundled import ASSETS
+from specguard_core.bundled import EXAMPLE
 from specguard_core.trace_io import load_trace
 from specguard_core.types import Candidate, Heatmap, Reading, Step, TokenSignal, Trace
-
-EXAMPLE = ASSETS / "traces" / "example.json"
 
 
 def long_trace(steps: int, tokens: int) -> Trace:

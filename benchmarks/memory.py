@@ -70,16 +70,16 @@ def extra_peak(side: SideName, options: argparse.Namespace) -> dict[str, Any]:
     else:
         without, wanted = _eager(subject, options.tokens)
     without()
-    _forget_peak()
+    forget_peak()
     without()
-    before = _peak_bytes()
-    _forget_peak()
+    before = peak_bytes()
+    forget_peak()
     wanted()
     length = options.context + options.tokens
     size = raw_model(subject.draft).dtype.itemsize
     return {
         "name": whole.name,
-        "extra": _peak_bytes() - before,
+        "extra": peak_bytes() - before,
         "missing_layers": whole.layers - shape.layers,
         "bytes_of_a_layer": shape.heads * length**2 * size,
     }
@@ -112,21 +112,34 @@ def _eager(subject: Any, tokens: int) -> tuple[Any, Any]:
     return lambda: run("sdpa"), lambda: run("eager")
 
 
-def _forget_peak() -> None:
+def forget_peak() -> None:
     """The peak is from now on; it stays as it is where the system has no such thing."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", "utf-8")
 
 
-def _peak_bytes() -> int:
+def peak_bytes() -> int:
     """Highest resident memory of this process so far, or since it was forgotten."""
-    status = Path("/proc/self/status")
-    if status.exists():
+    most = _status_bytes("VmHWM")
+    if most is not None:
         # Not getrusage: on Linux a child's begins with its parent's.
-        lines = status.read_text("utf-8").splitlines()
-        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else 1024 * most
+        return most
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used if sys.platform == "darwin" else 1024 * used
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process now; the highest so far where the system does not say."""
+    now = _status_bytes("VmRSS")
+    return peak_bytes() if now is None else now
+
+
+def _status_bytes(name: str) -> int | None:
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return None
+    lines = status.read_text("utf-8").splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name))
 
 
 def _in_child(arguments: list[str]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from benchmarks.subjects import (
     N_DRAWS,
     TEMPERATURE,
     TOP_P,
+    UNWRITTEN,
     Subject,
     raw_model,
     sample,
@@ -57,7 +58,13 @@ class Plan:
     memory_layers: int = 4
 
 
-PLANS = {"real": Plan(), "bundled": Plan(rounds=9, warmups=1, pairs=20, pair_tokens=64)}
+WIDTHS = (1, 2, N_DRAWS, 8)
+
+PLANS = {
+    "real": Plan(),
+    "pair": Plan(),
+    "bundled": Plan(rounds=9, warmups=1, pairs=20, pair_tokens=64),
+}
 QUICK: dict[str, Any] = {"rounds": 1, "pairs": 3, "pair_tokens": 8, "problems": 2}
 SMALLEST = Plan(
     prefix=24, tokens=4, rounds=1, pairs=2, pair_tokens=4, problems=1, context=400, memory_layers=3
@@ -204,6 +211,53 @@ def overhead(subject: Subject, plan: Plan, clock: Clock) -> Result:
     )
 
 
+def verification(subject: Subject, plan: Plan, clock: Clock) -> Result:
+    """Whole steps judged by the draft's own signals, against the same draws and nothing else."""
+    config = replace(
+        DecodeConfig(), threshold=0.0, max_step_tokens=plan.tokens, max_steps=1, delimiter=UNWRITTEN
+    )
+    problem, models = subject.problems[0], subject.endless
+    asked = start(problem, models, config, calibration=subject.calibration)
+    prefix = tuple(token for segment in asked.trace.prompt_segments for token in segment.token_ids)
+
+    def step() -> None:
+        for _ in decode(asked, models):
+            pass
+
+    def draws() -> None:
+        sample(subject.draft, prefix, plan.tokens, capture=False, hidden=False)
+
+    sample(subject.draft, prefix, 1, draws=1)
+    sides = {"step": lambda: seconds_of(step, clock), "draws": lambda: seconds_of(draws, clock)}
+    rounds = in_turn(sides, plan.rounds, warmups=plan.warmups)
+    note = (
+        f"capture, rollout, confidence, selection: {N_DRAWS} x {plan.tokens} tokens, prompt known"
+    )
+    goal = 1.08 if subject.bundled else 1.03
+    return _result("verification", subject, rounds, ("step", "draws"), goal, note=note)
+
+
+def width(subject: Subject, plan: Plan, clock: Clock) -> Result:
+    """k candidates drawn together, against one: what a further candidate costs."""
+
+    def side(draws: int) -> Callable[[], float]:
+        return lambda: seconds_of(
+            lambda: sample(subject.draft, subject.prefix, plan.tokens, draws=draws), clock
+        )
+
+    sample(subject.draft, subject.prefix, 1, draws=1)
+    sides = {f"k = {draws}": side(draws) for draws in WIDTHS}
+    rounds = in_turn(sides, plan.rounds, warmups=plan.warmups)
+    speeds = {
+        f"tokens a second at k = {draws}": draws * plan.tokens / rounds.medians()[f"k = {draws}"]
+        for draws in WIDTHS
+    }
+    note = f"{plan.tokens} tokens a candidate after {plan.prefix}, prefix known"
+    return _result(
+        "width", subject, rounds, (f"k = {N_DRAWS}", "k = 1"), 2.0, beside=speeds, note=note
+    )
+
+
 def reading(subject: Subject, plan: Plan, clock: Clock) -> Result:
     """The target reads a step it has not seen, and writes one of that length."""
     target, prefix = subject.target, subject.prefix
@@ -272,6 +326,8 @@ BENCHMARKS: dict[str, Callable[[Subject, Plan, Clock], Result]] = {
     "candidates": candidates,
     "capture": capture,
     "overhead": overhead,
+    "verification": verification,
+    "width": width,
     "reading": reading,
     "together": together,
 }

@@ -34,7 +34,6 @@ from specguard_core.problem_files import read_problems
 
 KS = (1, 2, 4, 8, 16)
 SAMPLED = "target_temperature=0.7"
-# The paper's preset has the threshold of RSD's own paper, 0.7.
 TABLE = (
     "target_only,draft_only,speculative,easd,specguard@best,specguard@cpu,specguard@paper,"
     "specguard@best+no-selector,specguard@cpu+no-selector,specguard@cpu+grounding-only,"
@@ -42,14 +41,14 @@ TABLE = (
 )
 PARTS = {
     "table": TABLE,
-    "reward": "target_only,rsd@paper,rsd_majority@paper",
+    "reward": "target_only,rsd,rsd_majority",
     "hard": "target_only,draft_only,speculative,specguard@best,specguard@cpu,specguard@paper,"
-    "rsd@paper,rsd_majority@paper",
+    "rsd,rsd_majority",
     "curve": ",".join(
         ["target_only"]
         + [f"specguard@best+n_candidates={k}" for k in KS]
         + [f"specguard@paper+n_candidates={k}" for k in KS]
-        + [f"rsd_majority@paper+n_chains={k}" for k in KS]
+        + [f"rsd_majority@n_chains={k}" for k in KS]
     ),
     "sampled": ",".join(
         f"{row}+{SAMPLED}"

@@ -1,5 +1,5 @@
-"""The models that are measured: one of a real model's shape with random weights, the bundled pair.
-Knows no benchmark.
+"""The models that are measured: one of a real model's shape with random weights, the bundled pair,
+or any pair of a person's own. Knows no benchmark.
 
 shape      sizes of a Qwen2 model as published; its speed does not depend on what its weights say
 spread     standard deviation of the random model's logits. As it is initialised they are almost
@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from itertools import cycle, islice
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,7 +21,8 @@ from transformers import AutoModelForCausalLM, Qwen2Config
 from specguard_core import load_models
 from specguard_core.backends.hf import HfModel
 from specguard_core.backends.loading import prepare
-from specguard_core.backends.sources import Source, choose_dtype
+from specguard_core.backends.placement import choose_dtype
+from specguard_core.backends.sources import Source
 from specguard_core.backends.tokenizer import HfVocabulary
 from specguard_core.bundled import DRAFT, PROBLEMS, TARGET
 from specguard_core.calibration import default_calibration
@@ -33,6 +35,9 @@ DEFAULT_SPREAD = 8.0
 
 N_DRAWS, TEMPERATURE, TOP_P, CAPTURE_LAYERS = 4, 0.7, 0.8, 3
 """How candidates are drawn under the default preset."""
+
+UNWRITTEN = "\0 never written \0"
+"""A delimiter that no model writes: a step then ends at its limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +90,16 @@ class NumberedVocabulary:
 
     eos_token_ids: frozenset[int] = frozenset()
     prompt_template = "plain"
+    template_text = None
 
     def __init__(self, n_ids: int, prefix: TokenIds) -> None:
         self.tokens = {token_id: str(token_id) for token_id in range(n_ids)}
         self.prefix = prefix
         self.tokenizer_hash = hashlib.sha256(str(n_ids).encode()).hexdigest()
 
-    def prompt(self, problem: str, system_prompt: str) -> tuple[PromptSegment, ...]:
+    def prompt(
+        self, problem: str, system_prompt: str, thinking: bool | None = None
+    ) -> tuple[PromptSegment, ...]:
         return (PromptSegment("question", self.prefix),)
 
     def piece(self, token_id: int) -> bytes:
@@ -137,17 +145,35 @@ def random_subject(shape: Shape, n_prefix: int, dtype: str, spread: float) -> Su
 
 def bundled_subject(n_prefix: int, n_problems: int) -> Subject:
     """The pair that ships, on its held-out problems."""
-    models, endless = (load_models(DRAFT, TARGET) for _ in range(2))
-    for model in (endless.draft, endless.target):
-        assert isinstance(model, HfModel) and isinstance(endless.vocabulary, HfVocabulary)
-        model.vocabulary = HfVocabulary(endless.vocabulary.tokenizer, ())
-        raw_model(model).generation_config.eos_token_id = None
-    questions = tuple(problem.question for problem in islice(read_problems(PROBLEMS), n_problems))
-    text = [token_id for question in questions for token_id in models.vocabulary.encode(question)]
-    prefix = tuple(islice(cycle(text), n_prefix))
-    return Subject(
-        "bundled pair", endless, models, questions, prefix, default_calibration(models), True
+    return pair_subject(
+        DRAFT, TARGET, n_prefix, n_problems, dtype="auto", name="bundled pair", bundled=True
     )
+
+
+def pair_subject(
+    draft: str | Path,
+    target: str | Path,
+    n_prefix: int,
+    n_problems: int,
+    *,
+    dtype: str,
+    name: str,
+    bundled: bool = False,
+) -> Subject:
+    """A pair with its weights, on the held-out problems that ship."""
+    models = load_models(draft, target, dtype=dtype)
+    assert isinstance(models.vocabulary, HfVocabulary)
+    vocabulary = HfVocabulary(models.vocabulary.tokenizer, ())
+    both = [model for model in (models.draft, models.target) if isinstance(model, HfModel)]
+    unending = [HfModel(raw_model(model), model.info, vocabulary) for model in both]
+    for model in both:
+        raw_model(model).generation_config.eos_token_id = None
+    endless = Models(vocabulary, draft=unending[0], target=unending[1])
+    questions = tuple(problem.question for problem in islice(read_problems(PROBLEMS), n_problems))
+    text = [token_id for question in questions for token_id in vocabulary.encode(question)]
+    prefix = tuple(islice(cycle(text), n_prefix))
+    calibration = default_calibration(models)
+    return Subject(name, endless, models, questions, prefix, calibration, bundled)
 
 
 def raw_model(model: Any) -> Any:
@@ -168,6 +194,7 @@ def sample(
     draws: int = N_DRAWS,
     temperature: float = TEMPERATURE,
     capture: bool = True,
+    hidden: bool = True,
     seed: int = 0,
 ) -> DrawBatch:
     """Steps of exactly so many tokens, by the engine."""
@@ -177,12 +204,12 @@ def sample(
         temperature=temperature,
         top_p=TOP_P,
         top_k=0,
-        delimiter="\0 never written \0",
+        delimiter=UNWRITTEN,
         max_tokens=tokens,
         n_alternatives=5,
         n_capture_layers=CAPTURE_LAYERS if capture else 0,
         feed_boundary=False,
-        want_hidden=draws > 1,
+        want_hidden=hidden and draws > 1,
     )
     batch: DrawBatch = model.sample_steps([request])[0]
     if any(len(draw.token_ids) != tokens for draw in batch.draws):

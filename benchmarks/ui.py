@@ -5,7 +5,7 @@
 slider     from a key on the threshold to the run judged by the new value and painted
 step       from a click on another step to that step painted in every panel
 open       from the trace's file dropped on the page to its run painted
-payload    bytes that the server sends for one step change
+payload    bytes that the server sends for one step change, packed as they travel
 memory     heap of the page's JavaScript after 200 step changes, against before them
 cold       from the address asked for to the page's panels, against to its models ready
 
@@ -138,6 +138,7 @@ def _looks(
                 at = look * STRIDE % steps
                 timed("step", steps, lambda at=at: visit.step(at))
                 samples.add("payload", steps, visit.wire.sent / 1000)
+                samples.add("unpacked", steps, visit.wire.decoded / 1000)
             for look in range(options.changes):
                 key = "ArrowLeft" if look % 2 else "ArrowRight"
                 timed("slider", steps, lambda key=key: visit.slider(key))
@@ -151,7 +152,8 @@ def _looks(
                 note += f"; the file {sizes[LONG]:.1f} MB, {growth:.1f} x the short run's"
             yield figure(name, samples.of(name), note, samples.of(name, SHORT))
     if "payload" in options.only:
-        largest = f"the largest {max(samples.of('payload')):.0f} kB; not compressed"
+        unpacked = median(samples.of("unpacked"))
+        largest = f"the largest {max(samples.of('payload')):.0f} kB; unpacked {unpacked:.0f} kB"
         yield figure("payload", samples.of("payload"), largest, samples.of("payload", SHORT))
 
 

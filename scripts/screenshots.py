@@ -59,7 +59,7 @@ def main() -> int:
 
 def _show(page: Page, step: int, whatif: float | None, tab: str) -> None:
     page.wait_for_selector(".sg-top .transport")
-    page.locator("[data-key^='example ']").first.click()
+    page.locator("[data-key='recording example']").first.click()
     page.wait_for_selector(".sg-timeline .block")
     page.locator(".sg-timeline .label").nth(step - 1).click()
     page.wait_for_selector(f".sg-timeline .label:nth-child({step}).on")

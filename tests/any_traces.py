@@ -125,6 +125,7 @@ def _steps(draw: st.DrawFn, index: int, n_segments: int, n_context: int) -> Step
             low=st.none() | FINITE,
             high=st.none() | FINITE,
             weakest_token=st.sampled_from([None, 0]),
+            digits=st.none() | st.tuples(*[UNIT] * 10),
         )
         names: Any = st.sampled_from(READING_NAMES)
         verdict = Verdict(

@@ -22,6 +22,7 @@ from tests.test_pace import (
     chain_run,
     run_by_hand,
 )
+from viz_app.abilities import Ability
 from viz_app.beside import joined, run_beside
 from viz_app.branches import dropped, switched
 from viz_app.driving import drive
@@ -200,6 +201,12 @@ def test_several_chains_stand_beside_one_run():
     view = compare_view(session, Look(compared="rsd_majority"))
     assert "chains" in view["sides"][0]["kept"]
     assert len(view["rows"]) == 2
+
+
+def test_a_preset_cannot_stand_on_a_side_where_specguard_cannot_run():
+    runs = compare_view(Session(), Look(), {"specguard": Ability("no target is loaded")})["runs"]
+    off = {run["off"] for run in runs if run["set"]["strategy"] == "specguard"}
+    assert off == {"no target is loaded"}
 
 
 def test_a_chain_run_shows_its_votes_and_rewards_beside_the_candidates():

@@ -6,8 +6,12 @@ import pytest
 from serving import RECITING, served
 
 import app
+from specguard_core import bundled
+from specguard_core.trace_io import evidence_path
+from viz_app.files import open_file
 from viz_app.limits import IDLE_SECONDS, PUBLIC_TOKENS, Limits
 from viz_app.turns import MOST_WAITING
+from viz_app.work import Rooms
 
 
 def limits(*flags: str) -> Limits:
@@ -63,6 +67,26 @@ def test_a_trace_that_cannot_be_opened_is_one_sentence_before_serving(
     said = capsys.readouterr().err
     assert sentence in said
     assert said.count("\n") == 1
+
+
+def test_a_trace_is_opened_with_the_evidence_beside_it_for_each_visitor_anew(tmp_path):
+    session, rows = open_file(bundled.EXAMPLE)
+    assert session.trace is not None
+    rooms = Rooms(lambda: 0.0, 60, rows.copy)
+    first, second = rooms.room("first").evidence, rooms.room("second").evidence
+    assert first is not second
+    assert first.size_bytes == second.size_bytes == rows.size_bytes > 0
+    alone = tmp_path / "alone.json"
+    alone.write_bytes(bundled.EXAMPLE.read_bytes())
+    assert open_file(alone)[1].size_bytes == 0
+
+
+def test_evidence_that_is_broken_is_one_sentence_before_serving(tmp_path, capsys):
+    path = tmp_path / "trace.json"
+    path.write_bytes(bundled.EXAMPLE.read_bytes())
+    evidence_path(path).write_bytes(b"no archive")
+    assert app.main(["--trace", str(path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_tools_for_agents_need_their_library_and_say_so(monkeypatch, capsys):

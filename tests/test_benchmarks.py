@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import blocks, engine, strategies
+from benchmarks import blocks, context, engine, strategies
 from benchmarks.pairing import Rounds, in_turn
 from benchmarks.speed import BENCHMARKS
+from specguard_core import bundled
 
 ROOT = Path(__file__).parent.parent
 
@@ -32,6 +33,18 @@ def test_memory_is_measured_in_two_processes(capsys: pytest.CaptureFixture[str])
     assert figure["medians"].keys() == {"grounding", "eager"}
     assert 0 <= figure["ratio"]["value"] < 1
     assert report["machine"].keys() >= {"threads", "OMP_WAIT_POLICY", "load", "torch"}
+
+
+def test_cache_and_rows_grow_by_the_same_bytes_for_each_token_of_context(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = [str(bundled.DRAFT), "--lengths", "256", "512", "768", "--tokens", "4", "--json"]
+    assert context.main(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    for name in ("cache", "rows"):
+        sizes = [at[name] for at in found]
+        assert sizes[2] - sizes[1] == sizes[1] - sizes[0] > 0
+    assert context.row(found[-1]).startswith("| 768 | ")
 
 
 @pytest.mark.parametrize("only", ["bundled", "real", "alone"])

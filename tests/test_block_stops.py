@@ -1,5 +1,6 @@
 """Where blocks end: stops inside a block, limits to the token, and how long the next one is."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -110,6 +111,14 @@ def test_adaptive_gamma_grows_by_two_after_a_whole_block_and_shrinks_by_one():
     for before, block in pairwise(trace.blocks[:-1]):
         whole = before.n_accepted == len(before.drafted)
         assert len(block.drafted) == max(1, len(before.drafted) + (2 if whole else -1))
+
+
+def test_a_block_that_the_draft_ended_early_shrinks_gamma_by_one_and_not_to_its_length():
+    trace, _ = said("abcdefgh", "ab", gamma=5, adaptive_gamma=True)
+    block = trace.blocks[0]
+    assert block.drafted[2] == EOS and block.n_accepted == 2
+    early = replace(block, drafted=block.drafted[:3])
+    assert next_gamma(replace(rewound(trace, 1), units=(early,))) == 4
 
 
 def test_gamma_stays_within_its_range():

@@ -262,7 +262,7 @@ def test_commas_between_weights_part_no_variants() -> None:
         ("magic", "got 'magic': choose one"),
         ("easd,magic", "got 'magic': choose one"),
         ("easd,easd", "each strategy once, got 'easd' again"),
-        ("specguard@fast", "got 'fast': choose out of paper, cpu, best, no-selector"),
+        ("specguard@fast", "got 'fast': choose out of paper, cpu, best, read, no-selector"),
         ("specguard@paper+best", "got 'best'"),
         ("rsd@no-selector", "an ablation of specguard"),
         ("specguard@colour=red", "expected a knob, got 'colour'"),

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specguard_core import bundled
+from specguard_core.commands.shell import fitting_preset
 from specguard_core.config import (
     KNOB_TYPES,
     KNOBS,
@@ -19,7 +21,14 @@ from specguard_core.config import (
     to_json,
 )
 from specguard_core.errors import ConfigError
-from specguard_core.presets import PRESETS, changed, difference, preset, with_beta
+from specguard_core.presets import (
+    PRESETS,
+    changed,
+    default_preset,
+    difference,
+    preset,
+    with_beta,
+)
 from specguard_core.strategies import STRATEGIES
 from tests.builders import configured
 
@@ -52,6 +61,7 @@ def test_a_config_comes_back_from_json_as_it_was(config):
 
 def test_a_knob_missing_from_a_file_keeps_its_default():
     assert from_json({"threshold": 0.5}) == replace(DecodeConfig(), threshold=0.5)
+    assert from_json({"strategy": "rsd"}).reward_threshold == DecodeConfig().reward_threshold == 0.7
 
 
 def test_every_knob_has_a_sentence_and_a_default_in_its_range():
@@ -273,3 +283,18 @@ def test_later_settings_win_and_beta_follows_weights():
 def test_a_preset_differs_from_the_default_only_in_what_is_listed(name):
     config = preset(name)
     assert replace(DecodeConfig(), **difference(config, DecodeConfig())) == config
+
+
+def test_a_pair_that_nothing_scales_is_read_by_its_target():
+    assert default_preset(calibrated=True, target_reads=True) == "cpu"
+    assert default_preset(calibrated=False, target_reads=True) == "read"
+    assert default_preset(calibrated=False, target_reads=False) == "cpu"
+
+
+def test_the_default_preset_looks_for_the_calibration_of_the_draft(tmp_path):
+    assert fitting_preset(str(bundled.DRAFT), str(bundled.TARGET), None) == "cpu"
+    assert fitting_preset(str(bundled.DRAFT), str(bundled.TARGET), "none") == "read"
+    assert fitting_preset(str(tmp_path), "org/target", None) == "read"
+    assert fitting_preset(str(tmp_path), "org/target", "pair.json") == "cpu"
+    assert fitting_preset(str(tmp_path), "http://127.0.0.1:8000/v1", None) == "cpu"
+    assert fitting_preset(str(tmp_path), None, None) == "cpu"

@@ -27,9 +27,10 @@ from specguard_core.errors import Cancelled, ConfigError, ModelError, PairError
 from specguard_core.evaluation import evaluate
 from specguard_core.events import ChainsMoved, Committed
 from specguard_core.lm import Models, RewardReading, RewardRequest
+from specguard_core.presets import PRESETS, preset
 from specguard_core.problem_files import FileProblem
 from specguard_core.regate import regate
-from specguard_core.trace_io import load_trace, save_trace
+from specguard_core.trace_io import from_json, load_trace, save_trace, to_json
 from specguard_core.types import ModelInfo, Trace
 from specguard_core.verification import reward_verdict
 from tests.bench import Bench, one_sentence
@@ -75,8 +76,8 @@ def answer_of(trace: Trace) -> str | None:
 @given(unit, unit, unit)
 def test_a_stricter_threshold_never_accepts_more(reward, a, b):
     low, high = sorted((a, b))
-    if reward_verdict(reward, config(threshold=high)).accepted:
-        assert reward_verdict(reward, config(threshold=low)).accepted
+    if reward_verdict(reward, config(reward_threshold=high)).accepted:
+        assert reward_verdict(reward, config(reward_threshold=low)).accepted
 
 
 @given(unit, unit)
@@ -90,6 +91,9 @@ def test_a_step_is_kept_from_seven_tenths_on(reward, kept):
     verdict = reward_verdict(reward, config())
     assert (verdict.accepted, verdict.score, verdict.threshold) == (kept, reward, 0.7)
     assert verdict.readings["reward"].raw == reward
+    # The threshold of the signals, which a preset moves, is another knob.
+    for name in PRESETS:
+        assert reward_verdict(reward, preset(name)) == verdict
 
 
 def forgiving() -> Models:
@@ -129,10 +133,24 @@ def test_its_cost_is_counted_and_its_model_is_in_the_trace():
     assert trace.reward is not None and trace.reward.name == "judge"
 
 
-def test_another_threshold_flips_recorded_verdicts_without_a_model():
-    trace = run(judged(ScriptedReward({WRONG[0]: 0.75, WRONG[1]: 0.9})), config())
-    assert regate(trace, replace(trace.config, threshold=0.8)).flips == (0,)
+@pytest.mark.parametrize("strategy", ["rsd", "rsd_majority"])
+def test_another_reward_threshold_flips_recorded_verdicts_without_a_model(strategy):
+    trace = run(judged(ScriptedReward({WRONG[0]: 0.75, WRONG[1]: 0.9})), config(strategy))
+    assert regate(trace, replace(trace.config, reward_threshold=0.8)).flips == (0,)
+    assert regate(trace, replace(trace.config, threshold=0.8)).flips == ()
     assert regate(trace, trace.config).flips == ()
+
+
+@pytest.mark.parametrize("strategy", ["rsd", "rsd_majority"])
+def test_a_trace_from_before_the_knob_is_judged_by_the_threshold_it_was_judged_by(strategy):
+    models = judged(ScriptedReward({WRONG[0]: 0.66, WRONG[1]: 0.9}))
+    data = to_json(run(models, config(strategy, threshold=0.65, reward_threshold=0.65)))
+    del data["config"]["reward_threshold"]
+    trace = from_json(data)
+    assert isinstance(trace, Trace)
+    assert trace.config.reward_threshold == 0.65
+    assert regate(trace, trace.config).flips == ()
+    assert [step.verdict for step in trace.steps] == list(regate(trace, trace.config).verdicts)
 
 
 def test_a_trace_with_rewards_and_votes_survives_its_file(tmp_path):

@@ -1,5 +1,7 @@
 """A session is a value: where one looks never changes what happened, and nothing is lost."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +28,7 @@ from viz_app.session import (
     configured,
     grown,
     history_of,
+    is_left,
     moved,
     opened,
     place,
@@ -55,6 +58,18 @@ def run_by_hand(pair: Models) -> Session:
         state, _ = advance(session.history[-1], pair)
         session = grown(session, state)
     return session
+
+
+def test_a_run_is_left_once_no_branch_of_it_is_there():
+    session = run_by_hand(models())
+    named = replace(session.lines[0], name="other", parent="main", forked_at=0)
+    both = replace(session, lines=(*session.lines, named))
+    assert is_left(session, asked(session, Problem("Another?")))
+    assert is_left(session, run_by_hand(models()))
+    assert not is_left(session, both)
+    assert not is_left(both, replace(both, lines=(named,), current="other"))
+    assert not is_left(session, session)
+    assert not is_left(Session(), session)
 
 
 def pair_of(loaded: Models) -> Pair:

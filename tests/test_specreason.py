@@ -9,9 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specguard_core.backends.scripted import ScriptedModel, ScriptedStep, ScriptedVocabulary
-from specguard_core.decoder.grading import DIGITS, choice_request, digit_ids, grade_in_words
+from specguard_core.decoder.grading import (
+    DIGITS,
+    choice_request,
+    digit_chances,
+    digit_ids,
+    grade_in_words,
+)
 from specguard_core.decoder.step import start
-from specguard_core.errors import NotMeasured, PairError
+from specguard_core.errors import NotMeasured, PairError, TraceFileError
 from specguard_core.evaluation import run_together
 from specguard_core.lm import ChoiceReading, ChoiceRequest, ReadRequest
 from specguard_core.problem_files import FileProblem
@@ -113,7 +119,7 @@ class Uninstructed(ScriptedVocabulary):
 
     __slots__ = ()
 
-    def prompt(self, problem, system_prompt) -> tuple[PromptSegment, ...]:
+    def prompt(self, problem, system_prompt, thinking=None) -> tuple[PromptSegment, ...]:
         return ScriptedVocabulary.prompt(self, problem, "")
 
 
@@ -167,6 +173,33 @@ def test_the_cost_of_a_grade_is_verification():
 def test_a_graded_trace_comes_back_from_json():
     trace = graded(3)
     assert from_json(to_json(trace)) == trace
+
+
+def test_a_grade_in_words_keeps_the_chances_of_the_ten_digits_it_was_read_from():
+    trace = graded(6)
+    reading = trace.steps[0].verdict.readings["grade"]
+    assert reading.digits == (*(0.01,) * 6, 0.91, *(0.01,) * 3)
+    again = regate(trace, replace(trace.config, grade_threshold=5.0)).verdicts[0]
+    assert again.accepted and again.readings["grade"] == reading
+    by_logprob = graded(6, grade_method="logprob").steps[0].verdict.readings["grade"]
+    assert by_logprob.digits is None
+
+
+def test_an_answer_without_chances_leaves_them_not_recorded():
+    sure = np.full(10, -100.0, np.float32)
+    sure[8] = 0.0
+    told = ChoiceReading(sure, 1, 1, 0.0, answer_only=True)
+    assert grade_in_words(told, configured(strategy="specreason")) == 8
+    assert digit_chances(told) is None
+    assert digit_chances(replace(told, answer_only=False)) == (*(0.0,) * 8, 1.0, 0.0)
+
+
+@pytest.mark.parametrize("digits", [(), (0.1,) * 9, (0.0,) * 9 + (1.5,), (-0.1,) + (0.1,) * 9])
+def test_a_file_with_digits_that_are_no_ten_chances_is_refused(digits):
+    data = to_json(graded(6))
+    data["units"][0]["verdict"]["readings"]["grade"]["digits"] = list(digits)
+    with pytest.raises(TraceFileError, match="ten probabilities"):
+        from_json(data)
 
 
 @given(st.floats(0, 9), st.floats(0, 9.01), st.floats(0, 9.01))

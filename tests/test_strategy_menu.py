@@ -12,9 +12,10 @@ from tests.test_pace import block_models, block_run, chain_models, run_by_hand
 from viz_app.abilities import Ability, abilities
 from viz_app.requests import set_up
 from viz_app.session import Look, Problem, Session
+from viz_app.views.gates import gate_of
 from viz_app.views.knobs import knobs_view
 from viz_app.views.strategies import abilities_view, strategies_view
-from viz_app.views.timeline import gate_of, timeline_view
+from viz_app.views.timeline import timeline_view
 from viz_app.views.top import preset_of
 
 
@@ -88,6 +89,9 @@ def test_the_threshold_line_is_that_of_the_strategy():
     assert gate_of(DecodeConfig()).knob == "threshold"
     assert gate_of(DecodeConfig(strategy="target_only")) is None
     assert gate_of(DecodeConfig(strategy="speculative")) is None
+    for name in ("rsd", "rsd_majority"):
+        gate = gate_of(DecodeConfig(strategy=name, threshold=0.65))
+        assert (gate.knob, gate.value, gate.whole) == ("reward_threshold", 0.7, 1.0)
     graded = DecodeConfig(strategy="specreason", grade_threshold=4.5)
     gate = timeline_view(Session(config=graded), Look())["gate"]
     assert (gate["knob"], gate["threshold"], gate["threshold_text"]) == (

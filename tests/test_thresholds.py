@@ -15,13 +15,13 @@ from specguard_core.regate import regate
 from viz_app.gold import NO_GOLD, gold_steps
 from viz_app.requests import looked, set_up
 from viz_app.session import Look, Session, opened
+from viz_app.views.rightness import label
 from viz_app.views.tables import tables_view
 from viz_app.views.thresholds import (
     HIGHEST,
     Judged,
     curve,
     judged_steps,
-    label,
     labels_told,
     thresholds_view,
     told,

@@ -130,6 +130,8 @@ def _changed(path: str, value: Any) -> dict[str, Any]:
         ("units/0/candidates/0/tokens/0/logprob", "-1", "a number at units.0.candidates.0.tokens"),
         ("units/0/candidates/0/tokens/0/logprob", 10**400, "too large"),
         ("units/0/candidates/0/tokens/0/attribution", [0.5], "1 segments instead of 2"),
+        ("units/0/candidates/0/tokens/0/attribution/1", "x", "a number at units.0.candidates.0"),
+        ("units/0/candidates/0/tokens/0/attribution/1", None, "tokens.0.attribution.1"),
         ("units/0/candidates/0/heatmap/cells", "AAA", "base64"),
         ("units/0/candidates/0/heatmap/cells", "AAAA/w==", "cells"),
         ("units/0/candidates/0/heatmap", {"n_context": 0, "scales": [1, 1], "cells": ""}, "2 rows"),

@@ -11,7 +11,7 @@ from sample_traces import coin_trace
 
 from specguard_core.types import Candidate, Outcome, Step, TokenSignal, Trace
 from viz_app.pace import STEPS
-from viz_app.page import PANELS, draw, to_json, touched
+from viz_app.page import PANELS, answer, draw, to_json, touched
 from viz_app.session import WRITTEN, Look, Session, opened
 from viz_app.sight import sight
 from viz_app.views.alternatives import sampled_probabilities
@@ -275,6 +275,15 @@ def test_turning_a_knob_redraws_only_what_it_can_change():
     first, second = (draw(session, look, DESK) for look in (before, after))
     assert all(first[name] == second[name] for name in same)
     assert set(touched(before, Look(3))) == set(PANELS)
+
+
+def test_an_answer_carries_the_views_of_its_panels_and_the_ticket_of_a_file():
+    views = draw(coins(), Look(), DESK, panels=("top", "why"))
+    sent = json.loads(answer(views, 2.5, 'a "file" <b>'))
+    assert sent["panels"] == {name: json.loads(text) for name, text in views.items()}
+    assert (sent["stamp"], sent["opened"]) == (2.5, 'a "file" <b>')
+    assert json.loads(answer({}, 0.0)) == {"stamp": 0.0, "opened": "", "panels": {}}
+    assert "<" not in answer(views, 2.5, "<b>")
 
 
 @pytest.mark.case(24)

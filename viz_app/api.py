@@ -8,7 +8,8 @@ from typing import Any
 
 from specguard_core import trace_io
 from specguard_core.commands.briefs import regate_brief, trace_brief
-from specguard_core.decoder.step import decode, start
+from specguard_core.decoder.states import Finished, State
+from specguard_core.decoder.step import start
 from specguard_core.errors import TraceFileError, UsageError
 from specguard_core.presets import changed
 from specguard_core.presets import preset as named
@@ -16,6 +17,7 @@ from specguard_core.regate import regate as judge
 from specguard_core.sessions import Session as SavedSession
 from specguard_core.types import Trace
 from viz_app.limits import Limits
+from viz_app.phases import Advance
 from viz_app.session import Look, Session, lane, opened
 from viz_app.sight import sight
 from viz_app.turns import Turns
@@ -62,13 +64,12 @@ class Endpoints:
             while not turn.wait(WAIT_SECONDS):
                 pass
             loaded = self._pair.get()
-            state = start(
+            state: State = start(
                 problem, loaded.models, config, gold=gold or None, calibration=loaded.calibration
             )
-            trace = state.trace
-            for event in decode(state, loaded.models):
-                trace = getattr(event, "trace", trace)
-        return {"summary": trace_brief(trace), "trace": trace_io.to_json(trace)}
+            while not isinstance(state, Finished):
+                state, _ = self._pair.run(Advance(state))
+        return {"summary": trace_brief(state.trace), "trace": trace_io.to_json(state.trace)}
 
     def regate(self, trace: dict[str, Any], settings: list[str]) -> dict[str, Any]:
         """Judge a recorded trace again under other knobs; no model is called.

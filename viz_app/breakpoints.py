@@ -1,8 +1,10 @@
-"""Where a run should pause: conditions on one committed step. Pure; knows no gradio.
+"""Where a run should pause: conditions on one committed unit. Pure; knows no gradio.
 
-hit        a breakpoint whose condition holds for a step
+unit       a step, or a block of drafted tokens
+hit        a breakpoint whose condition holds for a unit
 margin     |score - threshold|
 pattern    a regular expression, of a kind that cannot run away (see `safe_pattern`)
+fresh      of a block: in the text with it, and not yet in the text before it
 """
 
 import math
@@ -17,20 +19,37 @@ from specguard_core.equations import equation_errors
 from specguard_core.errors import UsageError
 from specguard_core.sessions import Breakpoint
 from specguard_core.text import join_pieces
-from specguard_core.types import Step, Trace
+from specguard_core.types import Block, Step, Trace
+from viz_app.pace import Unit
 
 MOST_BREAKPOINTS = 50
 _MOST_TEXT = 400
 _MOST_REPEATS = 3
+_UNSETTLED = re.compile(r"[\d.,% \t+*/×÷-]+$")
+"""An end of a text that the next token may make into another number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind: its words, the value it needs (None: none), and when it holds for a step."""
+    """One kind: its words, the value it needs (None: none), and when it holds.
+
+    of_step, of_block: whether it holds for such a unit; None where it never can.
+    """
 
     words: str
     value: float | str | None
-    holds: Callable[[Step, Trace, Any], bool]
+    of_step: Callable[[Step, Trace, Any], bool] | None
+    of_block: Callable[[Block, Trace, Any], bool] | None = None
+
+    def why_not(self, unit: Unit) -> str:
+        """Why a run of such units never pauses there; empty where it may."""
+        if (self.of_step if unit == "step" else self.of_block) is not None:
+            return ""
+        return (
+            "only in runs of blocks, as no token of a step is rejected"
+            if unit == "step"
+            else "not in runs of blocks, which have no score, signals or candidates"
+        )
 
 
 def _score(step: Step, value: float) -> bool:
@@ -50,11 +69,48 @@ def _reading(name: ReadingName) -> Callable[[Step, Trace, Any], bool]:
     return holds
 
 
+def _ids(unit: Step | Block) -> tuple[int, ...]:
+    """The tokens kept, without an end mark, whose text would stand behind the last number."""
+    return unit.token_ids[:-1] if unit.ended_by_eos else unit.token_ids
+
+
 def _text(step: Step, trace: Trace) -> str:
-    return join_pieces(step.output.token_ids, trace.pieces)[:_MOST_TEXT]
+    return join_pieces(_ids(step), trace.pieces)[:_MOST_TEXT]
+
+
+def _texts(block: Block, trace: Trace) -> tuple[str, str]:
+    """The text before a block and with it, from where the step it begins in began."""
+    earlier = [i for b in trace.blocks[: block.index] for i in b.token_ids][-_MOST_TEXT:]
+    before = join_pieces(earlier, trace.pieces)
+    whole = join_pieces([*earlier, *_ids(block)], trace.pieces)
+    start = before.rfind("\n\n") + 1
+    return before[start:], whole[start:]
+
+
+def _fresh_match(block: Block, trace: Trace, pattern: str) -> bool:
+    before, whole = _texts(block, trace)
+    return any(found.end() > len(before) for found in re.finditer(pattern, whole))
+
+
+def _fresh_answer(block: Block, trace: Trace) -> bool:
+    before, whole = _texts(block, trace)
+    return whole.count("\\boxed{") > before.count("\\boxed{")
+
+
+def _fresh_error(block: Block, trace: Trace) -> bool:
+    """Whether a wrong equation came to its end in the block; a number that may go on has none."""
+    before, whole = _texts(block, trace)
+    ended = trace.finish is not None and block.index == len(trace.blocks) - 1
+    settled = whole if ended else _UNSETTLED.sub("", whole)
+    return len(equation_errors(settled)) > len(equation_errors(_UNSETTLED.sub("", before)))
+
+
+def _rejected(block: Block) -> bool:
+    return any(one.outcome in ("rejected", "overridden") for one in block.decisions)
 
 
 KINDS: dict[str, Kind] = {
+    "rejected": Kind("a drafted token rejected", None, None, lambda b, t, v: _rejected(b)),
     "fallback": Kind("the target wrote it", None, lambda s, t, v: s.outcome.source == "target"),
     "margin": Kind("score within … of the threshold", 0.05, lambda s, t, v: _margin(s, v)),
     "score": Kind("score below", 0.5, lambda s, t, v: _score(s, v)),
@@ -65,31 +121,63 @@ KINDS: dict[str, Kind] = {
         None,
         lambda s, t, v: s.selection is not None and len(set(s.selection.clusters)) > 1,
     ),
-    "equation": Kind("a wrong equation", None, lambda s, t, v: bool(equation_errors(_text(s, t)))),
-    "pattern": Kind(
-        "text matches", "", lambda s, t, v: re.search(v, _text(s, t)) is not None if v else False
+    "equation": Kind(
+        "a wrong equation",
+        None,
+        lambda s, t, v: bool(equation_errors(_text(s, t))),
+        lambda b, t, v: _fresh_error(b, t),
     ),
-    "step": Kind("step number", 1.0, lambda s, t, v: s.index + 1 == v),
-    "answer": Kind("an answer in it", None, lambda s, t, v: "\\boxed{" in _text(s, t)),
+    "pattern": Kind(
+        "text matches",
+        "",
+        lambda s, t, v: re.search(v, _text(s, t)) is not None if v else False,
+        lambda b, t, v: _fresh_match(b, t, v) if v else False,
+    ),
+    "step": Kind(
+        "step number",
+        1.0,
+        lambda s, t, v: s.index + 1 == v,
+        lambda b, t, v: b.index + 1 == v,
+    ),
+    "answer": Kind(
+        "an answer in it",
+        None,
+        lambda s, t, v: "\\boxed{" in _text(s, t),
+        lambda b, t, v: _fresh_answer(b, t),
+    ),
 }
 
 
-def hits(breakpoints: Sequence[Breakpoint], step: Step, trace: Trace) -> list[str]:
-    """The words of each breakpoint that is on and holds for the step."""
+def hits(breakpoints: Sequence[Breakpoint], unit: Step | Block, trace: Trace) -> list[str]:
+    """The words of each breakpoint that is on and holds for the unit."""
+    name: Unit = "step" if isinstance(unit, Step) else "block"
     return [
-        words_of(point)
+        words_of(point, name)
         for point in breakpoints
-        if point.enabled and KINDS[point.kind].holds(step, trace, point.value)
+        if point.enabled and _holds(KINDS[point.kind], unit, trace, point.value)
     ]
 
 
-def words_of(point: Breakpoint) -> str:
-    """A breakpoint in words: "score below 0.5"."""
+def _holds(kind: Kind, unit: Step | Block, trace: Trace, value: Any) -> bool:
+    if isinstance(unit, Step):
+        return kind.of_step is not None and kind.of_step(unit, trace, value)
+    return kind.of_block is not None and kind.of_block(unit, trace, value)
+
+
+def words_of(point: Breakpoint, unit: Unit = "step") -> str:
+    """A breakpoint in words, for a run of such units: "score below 0.5", "block number 2"."""
     kind = KINDS[point.kind]
+    words = kind_words(point.kind, unit)
     if kind.value is None:
-        return kind.words
-    value = f"{point.value:g}" if isinstance(point.value, int | float) else repr(point.value)
-    return kind.words.replace("…", value) if "…" in kind.words else f"{kind.words} {value}"
+        return words
+    given = point.value
+    value = f"{given:g}" if isinstance(given, int | float) else f"\u201c{given}\u201d"
+    return words.replace("…", value) if "…" in words else f"{words} {value}"
+
+
+def kind_words(kind: str, unit: Unit) -> str:
+    """What a kind is called in a run of such units."""
+    return KINDS[kind].words.replace("step", unit)
 
 
 def checked(kind: str, value: Any, *, enabled: bool = True) -> Breakpoint:

@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any
 
 from specguard_core import bundled
-from specguard_core.calibration import calibrate
 from specguard_core.errors import ProblemError, UsageError
 from specguard_core.problem_files import FileProblem, problems_in, read_problems
 from specguard_core.types import Calibration
+from viz_app.phases import Hands, Measure
 from viz_app.session import Session
-from viz_app.work import Job, Loaded, Task
+from viz_app.work import Job, Pair, Task
 
 N_PROBLEMS = 40
 """Problems a calibration in the page is made on; enough for steady percentiles of small pairs."""
@@ -43,20 +43,12 @@ def calibrate_move(text: Any) -> Calibrate:
 
 
 def calibrated(
-    session: Session, move: Calibrate, loaded: Loaded, job: Job, tick_seconds: float
+    session: Session, move: Calibrate, pair: Pair, job: Job, tick_seconds: float
 ) -> Iterator[tuple[Session, str | None]]:
     """The session and what is going on, until it holds the calibration and nothing is."""
     done = [0]
-    task: Task[Calibration] = Task(
-        partial(
-            calibrate,
-            move.problems,
-            loaded.models,
-            session.run_config,
-            on_problem=partial(done.__setitem__, 0),
-            should_stop=job.stop.is_set,
-        )
-    )
+    hands = Hands(partial(done.__setitem__, 0), job.stop.is_set)
+    task = Task(partial(pair.run, Measure(move.problems, session.run_config), hands))
     for seconds in task.ticks(tick_seconds):
         yield session, f"calibrating, {done[0]} of {len(move.problems)} problems, {seconds:.0f} s"
     yield replace(session, calibration=task.result(), notice=None), None

@@ -15,9 +15,8 @@ from typing import Literal, assert_never
 
 from specguard_core.config import DecodeConfig
 from specguard_core.decoder.states import Finished, State
-from specguard_core.decoder.step import advance, start
-from specguard_core.errors import Cancelled, SpecGuardError
-from specguard_core.events import Event
+from specguard_core.decoder.step import start
+from specguard_core.errors import Cancelled, SpecGuardError, out_of_memory
 from viz_app.beside import RunBeside, begun
 from viz_app.branches import edited
 from viz_app.breakpoints import hits
@@ -25,6 +24,7 @@ from viz_app.calibrating import Calibrate, calibrated
 from viz_app.history import lanes
 from viz_app.limits import sentence_of
 from viz_app.pace import Phase
+from viz_app.phases import Advance, Hands, Read
 from viz_app.session import WRITTEN, Look, Session, elsewhere, grown
 from viz_app.target_views import read_request, with_view
 from viz_app.turns import Turn, Turns, place_words
@@ -131,13 +131,6 @@ def _told(
         yield Frame(replace(session, notice=text), None, grown=True)
 
 
-def out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, on a device or beside one; every library says it in its own way."""
-    words = str(error).lower()
-    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-    return named or "out of memory" in words or "can't allocate memory" in words
-
-
 def _waiting(turn: Turn, job: Job) -> Iterator[str]:
     """The place in the queue, whenever it is another one, until it is the first."""
     place = None
@@ -155,34 +148,34 @@ def _frames(session: Session, move: Move, pair: Pair, room: Room, job: Job) -> I
         yield Frame(session, f"loading models, {seconds:.1f} s", grown=False)
     loaded = loading.result()
     if isinstance(move, AskTarget):
-        yield from _asked(session, move, loaded, job)
+        yield from _asked(session, move, pair, job)
         return
     if isinstance(move, Calibrate):
-        for after, words in calibrated(session, move, loaded, job, TICK_SECONDS):
+        for after, words in calibrated(session, move, pair, job, TICK_SECONDS):
             yield Frame(after, words, grown=words is None)
         return
     if isinstance(move, RunBeside):
-        yield from _beside(session, move, loaded, room, job)
+        yield from _beside(session, move, loaded, pair, room, job)
         return
     if isinstance(move, Edit):
         session = edited(session, move.step_index, move.text, loaded.models.vocabulary)
         job.look = replace(elsewhere(job.look), candidate=WRITTEN)
     if session.head is None:
         session = grown(session, _first(session, session.config, loaded))
-    yield from _on(session, move, loaded, room, job)
+    yield from _on(session, move, pair, room, job)
 
 
 def _beside(
-    session: Session, move: RunBeside, loaded: Loaded, room: Room, job: Job
+    session: Session, move: RunBeside, loaded: Loaded, pair: Pair, room: Room, job: Job
 ) -> Iterator[Frame]:
     """Each of the runs to its end, one after the other; at last B is on the page.
 
     The models forget what they have read before each, so that neither finds its prompt read.
     """
     for name, config in move.runs:
-        loaded.models.forget()
+        pair.forget()
         session = begun(session, name, _first(session, config, loaded))
-        for frame in _on(session, RunTo(None), loaded, room, job):
+        for frame in _on(session, RunTo(None), pair, room, job):
             session = frame.session
             yield replace(frame, progress=frame.progress and f"{name}: {frame.progress}")
         if job.stop.is_set():
@@ -190,22 +183,15 @@ def _beside(
     yield Frame(replace(session, current=move.sides[1]), None, grown=True)
 
 
-def _on(session: Session, move: Move, loaded: Loaded, room: Room, job: Job) -> Iterator[Frame]:
+def _on(session: Session, move: Move, pair: Pair, room: Room, job: Job) -> Iterator[Frame]:
     """One transition after the other, as far as the move goes."""
     drawn = time.monotonic()
     for _ in _transitions(session, move):
         state = session.head
         if state is None or isinstance(state, Finished):
             break
-        call: Callable[[], tuple[State, Event]] = partial(
-            advance,
-            state,
-            loaded.models,
-            on_token=partial(_count, job),
-            should_stop=job.stop.is_set,
-        )
         job.tokens = 0
-        task = Task(call)
+        task = Task(partial(pair.run, Advance(state), Hands(partial(_count, job), job.stop.is_set)))
         for seconds in task.ticks(TICK_SECONDS):
             drawn = time.monotonic()
             yield Frame(session, _progress(session, job, seconds), grown=False)
@@ -226,13 +212,12 @@ def _on(session: Session, move: Move, loaded: Loaded, room: Room, job: Job) -> I
         yield Frame(session, progress, grown=late)
 
 
-def _asked(session: Session, move: AskTarget, loaded: Loaded, job: Job) -> Iterator[Frame]:
+def _asked(session: Session, move: AskTarget, pair: Pair, job: Job) -> Iterator[Frame]:
     request = read_request(session, move.look)
-    target = loaded.models.need_target()
-    task = Task(partial(target.read_steps, [request], should_stop=job.stop.is_set))
+    task = Task(partial(pair.run, Read(request), Hands(should_stop=job.stop.is_set)))
     for seconds in task.ticks(TICK_SECONDS):
         yield Frame(session, f"target reading, {seconds:.1f} s", grown=False)
-    yield Frame(with_view(session, request, task.result()[0]), None, grown=True)
+    yield Frame(with_view(session, request, task.result()), None, grown=True)
 
 
 def _reached(session: Session, move: Move) -> list[str]:
@@ -248,8 +233,8 @@ def _reached(session: Session, move: Move) -> list[str]:
     reached: dict[str, None] = {}
     for run in lanes(session.history) or (session.history,):
         own = run[-1].trace
-        if len(run) == len(session.history) and own.steps:
-            reached |= dict.fromkeys(hits(session.breakpoints, own.steps[-1], own))
+        if len(run) == len(session.history) and own.units:
+            reached |= dict.fromkeys(hits(session.breakpoints, own.units[-1], own))
     return list(reached)
 
 

@@ -13,7 +13,13 @@ from typing import Any
 from specguard_core import trace_io
 from specguard_core.errors import TraceFileError, UsageError
 from specguard_core.evidence import Evidence
-from specguard_core.files import MAX_FILE_BYTES, format_json, parse_json, read_bounded
+from specguard_core.files import (
+    MAX_FILE_BYTES,
+    format_json,
+    parse_json,
+    read_bounded,
+    uncollected,
+)
 from specguard_core.sessions import Branch
 from specguard_core.sessions import Session as SavedSession
 from specguard_core.types import Trace
@@ -48,16 +54,18 @@ def packed(session: Session) -> str:
 
 
 def unpacked(text: str) -> str:
-    """The inverse of packed, as the text of a file.
+    """The text of a file that a tab compressed: its copy of a run, or what was dropped on it.
 
     Raises:
-        TraceFileError: it is no such text, or larger than a file may be.
+        TraceFileError: it is no such text, or no text at all.
     """
     try:
         data = zlib.decompressobj().decompress(base64.b64decode(text), MAX_FILE_BYTES + 1)
         return data.decode()
+    except UnicodeDecodeError as error:
+        raise TraceFileError(f"expected a JSON file, got bytes that are none ({error})") from None
     except (ValueError, zlib.error) as error:
-        raise TraceFileError(f"expected this tab\u2019s copy of a run, got {error}") from None
+        raise TraceFileError(f"expected a compressed file, got {error}") from None
 
 
 def unpacked_rows(text: str) -> Evidence:
@@ -85,11 +93,12 @@ def from_file(text: str) -> Session:
             f"expected a file of at most {MAX_FILE_BYTES // 2**20} MiB, got "
             f"{len(data) / 2**20:.0f} MiB: it was not read"
         )
-    try:
-        found: Any = parse_json(data)
-    except ValueError as error:
-        raise TraceFileError(f"expected a JSON file, got one that is none ({error})") from None
-    saved = trace_io.from_json(found)
+    with uncollected():
+        try:
+            found: Any = parse_json(data)
+        except ValueError as error:
+            raise TraceFileError(f"expected a JSON file, got one that is none ({error})") from None
+        saved = trace_io.from_json(found)
     if isinstance(saved, Trace):
         saved = SavedSession((Branch(MAIN, saved),), MAIN)
     if not isinstance(saved, SavedSession):
@@ -111,12 +120,17 @@ def from_file(text: str) -> Session:
     )
 
 
-def open_file(path: Path) -> Session:
-    """The session in a session or trace file. Raises as from_file, and where it cannot be read."""
+def open_file(path: Path) -> tuple[Session, Evidence]:
+    """The session in a session or trace file, and the evidence beside it, empty where none lies.
+
+    Raises as from_file, and where one of the two cannot be read.
+    """
     try:
-        return from_file(read_bounded(path).decode())
+        session = from_file(read_bounded(path).decode())
     except UnicodeDecodeError as error:
         raise TraceFileError(f"expected a JSON file at {path}, got bytes ({error})") from None
+    rows = trace_io.evidence_path(path)
+    return session, trace_io.load_evidence(rows) if rows.is_file() else Evidence()
 
 
 def file_name(session: Session) -> str:

@@ -1,26 +1,29 @@
 """The page as gradio sees it: one gr.HTML per panel, and which event calls which handler.
 
 A panel's template is static and empty; its JSON value is drawn by static/<panel>.js with
-textContent, so no text of a model is ever markup. All clicks come back through the top panel.
+textContent, so no text of a model is ever markup. All clicks come back through the top panel, and
+what they change through one answer for all panels.
 """
 
 import logging
 import time
 from collections.abc import Callable, Sequence
 from functools import wraps
-from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import gradio as gr
 from starlette.middleware import Middleware
 
 from specguard_core.errors import SpecGuardError
-from viz_app.guard import BodyLimit
+from specguard_core.evidence import Evidence
+from viz_app.guard import BodyLimit, Packing
 from viz_app.handlers import Handlers
 from viz_app.limits import Limits
-from viz_app.page import PANELS, RIGHT, to_json
+from viz_app.page import PANELS, RIGHT, answer, to_json
+from viz_app.pairs import Pairs
+from viz_app.recordings import Recording
 from viz_app.session import Look, Problem, Session
-from viz_app.work import Pair
+from viz_app.work import Room
 
 TITLE = "SpecGuard Debugger"
 _QUEUE_LENGTH = 32
@@ -31,22 +34,23 @@ _log = logging.getLogger(__name__)
 
 
 def build(
-    pair: Pair,
+    pairs: Pairs,
     examples: Sequence[Problem],
     seed: int = 0,
-    example: Path | None = None,
+    recordings: Sequence[Recording] = (),
     limits: Limits | None = None,
     opening: Session | None = None,
+    rows: Evidence | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> gr.Blocks:
     """The page. No model is loaded before the first visitor has seen it.
 
-    `example` is a recorded session that opens without any model, `opening` the one that a new
-    visitor finds; `clock` counts seconds.
+    `recordings` open without any model, `opening` is what a new visitor finds, `rows` its evidence;
+    `clock` counts seconds.
     """
-    handlers = Handlers(pair, examples, seed, example, limits or Limits(), clock)
+    handlers = Handlers(pairs, examples, seed, recordings, limits or Limits(), clock, rows)
     first = opening or handlers.first()
-    views = handlers.views(first, Look())
+    views = handlers.views(first, Look(), room=Room(rows or Evidence()))
     with gr.Blocks(title=TITLE, fill_width=True) as page:
         idle = handlers.idle_seconds
         line = gr.State(first, time_to_live=idle, delete_callback=lambda _: handlers.sweep())
@@ -55,27 +59,32 @@ def build(
             panels = {n: _panel(n, views[n]) for n in PANELS if n not in RIGHT}
             with gr.Column(elem_id="sg-right"):
                 panels |= {name: _panel(name, views[name]) for name in RIGHT}
+            # One value carries the views of all panels: each output of an event costs the browser
+            # as much as drawing a panel.
+            answered = _panel("answer", answer({}, 0.0))
             files = _panel("files", to_json({}))
+            copy = _panel("copy", to_json({}))
             models = _panel("models", to_json({}))
-        drawn = [panels[name] for name in PANELS]
-        both = [line, look, *drawn]
+        both = [line, look, answered]
+        # A progress mark that nobody sees is drawn at every frame all the same, but on no output.
+        silent: dict[str, Any] = {"show_progress": "hidden", "show_progress_on": []}
         bus = panels["top"]
         # The queue for the models is our own: it is bounded, and says one's place in it.
         bus.drive(
             handlers.drive,
             [line, look],
-            both,
+            [*both, bus],
             concurrency_limit=None,
-            show_progress="hidden",
+            **silent,
             api_visibility="private",
             trigger_mode="multiple",
         )
         bus.look(
             handlers.look,
             [line, look],
-            [look, *drawn],
+            [look, answered],
             queue=False,
-            show_progress="hidden",
+            **silent,
             api_visibility="private",
             trigger_mode="multiple",
         )
@@ -84,13 +93,13 @@ def build(
             [line, look],
             both,
             queue=False,
-            show_progress="hidden",
+            **silent,
             api_visibility="private",
         )
         bus.stop(
             handlers.stop,
             queue=False,
-            show_progress="hidden",
+            **silent,
             api_visibility="private",
             trigger_mode="multiple",
         )
@@ -99,15 +108,26 @@ def build(
             [line],
             [files],
             queue=False,
-            show_progress="hidden",
+            **silent,
             api_visibility="private",
+            trigger_mode="multiple",
+        )
+        # Apart from what a person saves: the one must not keep the other waiting, or be dropped.
+        bus.keep(
+            handlers.keep,
+            [line],
+            [copy],
+            queue=False,
+            **silent,
+            api_visibility="private",
+            trigger_mode="always_last",
         )
         page.load(
             handlers.warm,
             None,
             [models],
             concurrency_limit=None,
-            show_progress="hidden",
+            **silent,
             api_visibility="private",
         )
         page.unload(handlers.leave)
@@ -137,11 +157,11 @@ def telling(
 
 def guards() -> list[Middleware]:
     """What stands between a request and the page."""
-    return [Middleware(BodyLimit)]
+    return [Middleware(BodyLimit), Middleware(Packing)]
 
 
 def _panel(name: str, value: str) -> gr.HTML:
-    events = ", ['drive', 'look', 'setup', 'stop', 'save']" if name == "top" else ""
+    events = ", ['drive', 'look', 'setup', 'stop', 'save', 'keep']" if name == "top" else ""
     return gr.HTML(
         value,
         html_template=f'<section class="sg sg-{name}"></section>',

@@ -1,6 +1,7 @@
 """All panels of the page at once, as the JSON each of them draws. Pure; knows no gradio.
 
 panel      a region of the page with a renderer of its own in static/<name>.js
+answer     the views of the panels that an event concerns, sent to the page as one value
 """
 
 import json
@@ -17,6 +18,7 @@ from viz_app.views.candidates import candidates_view
 from viz_app.views.evidence import evidence_view
 from viz_app.views.knobs import knobs_view
 from viz_app.views.rewards import rewards_view
+from viz_app.views.rightness import wrong_steps
 from viz_app.views.tables import tables_view
 from viz_app.views.timeline import timeline_view
 from viz_app.views.top import Desk, problem_view, status_view, top_view
@@ -50,23 +52,29 @@ def draw(
     panels: Collection[Panel] = PANELS,
     gold: Gold = NO_GOLD,
 ) -> dict[Panel, str]:
-    """The views of some panels as JSON text; evidence lets rollout knobs be turned."""
+    """The views of some panels as JSON text; evidence lets rollout knobs be turned.
+
+    right: whether the run's answer is; gold: right steps by question, to find the wrong ones.
+    """
     shown = lane(session, look)
     seen = seen_by_target(shown, sight(shown, look))
     overlay = what_if(shown.trace, look.knobs, evidence, session.calibration)
+    faults = {} if shown.trace is None else wrong_steps(shown.trace, gold, right)
     of_steps = session.pace.unit == "step"
     has_rows = evidence is not None and evidence.size_bytes > 0
     views: dict[Panel, Callable[[], dict[str, Any]]] = {
         "top": lambda: top_view(session, look, desk),
-        "problem": lambda: problem_view(session, examples, right, overlay),
-        "timeline": lambda: timeline_view(shown, look, overlay),
+        "problem": lambda: problem_view(session, examples, right, overlay, faults),
+        "timeline": lambda: timeline_view(shown, look, overlay, faults),
         "candidates": lambda: {
             **candidates_view(seen, look, overlay),
             **rewards_view(session, shown, look),
         },
         "evidence": lambda: evidence_view(seen, look, session.current),
         "blocks": lambda: blocks_view(session, look),
-        "why": lambda: why_view(seen, look, overlay) if of_steps else chips_view(session, look),
+        "why": lambda: (
+            why_view(seen, look, overlay, gold) if of_steps else chips_view(session, look)
+        ),
         "knobs": lambda: knobs_view(shown, look, overlay, has_rows),
         "tables": lambda: tables_view(session, look, gold, desk.abilities),
         "status": lambda: status_view(session, look, desk, evidence),
@@ -89,6 +97,16 @@ def touched(before: Look, after: Look) -> Collection[Panel]:
         return ("tables",)
     # Nothing changed: the knobs answer all the same, so that a hand on one is let go on.
     return ("top", "knobs")
+
+
+def answer(views: Mapping[Panel, str], stamp: float, opened: str = "") -> str:
+    """The views of some panels as one JSON text; `stamp` makes it another one than the last.
+
+    opened: the ticket of the file that the page handed in, if that is the run which is shown now.
+    """
+    panels = ",".join(f'"{name}":{text}' for name, text in views.items())
+    about = to_json({"stamp": stamp, "opened": opened})
+    return f'{about[:-1]},"panels":{{{panels}}}}}'
 
 
 def to_json(view: Mapping[str, Any]) -> str:

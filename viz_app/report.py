@@ -15,6 +15,7 @@ from typing import Any
 
 from specguard_core.errors import UsageError
 from specguard_core.evidence import Evidence
+from viz_app.gold import NO_GOLD, Gold
 from viz_app.page import PANELS, RIGHT, draw, to_json
 from viz_app.session import WRITTEN, Look, Session, lane
 from viz_app.sight import sight
@@ -46,9 +47,10 @@ def report(
     pair: tuple[str, str],
     right: bool | None = None,
     evidence: Evidence | None = None,
+    gold: Gold = NO_GOLD,
     most_bytes: int = MOST_BYTES,
 ) -> str:
-    """The whole file.
+    """The whole file; right and gold as for the page (see `draw`).
 
     Raises:
         UsageError: there is no run to report.
@@ -56,7 +58,7 @@ def report(
     if not session.lines:
         raise UsageError("expected a run to report, got none: step it first")
     desk = Desk(pair, "a report: no models", locked=LOCKED)
-    data = _data(session, desk, right, evidence, most_bytes)
+    data = _data(session, desk, right, evidence, gold, most_bytes)
     title = html.escape(f"SpecGuard report: {session.problem.question[:80]}")
     cells = "".join(_cell(name) for name in PANELS if name not in RIGHT)
     column = "".join(_cell(name) for name in RIGHT)
@@ -87,7 +89,12 @@ def difference(base: Any, view: Any) -> Any:
 
 
 def _data(
-    session: Session, desk: Desk, right: bool | None, evidence: Evidence | None, most_bytes: int
+    session: Session,
+    desk: Desk,
+    right: bool | None,
+    evidence: Evidence | None,
+    gold: Gold,
+    most_bytes: int,
 ) -> dict[str, Any]:
     branches: dict[str, dict[str, Any]] = {}
     spent, left_out = 0, 0
@@ -98,7 +105,7 @@ def _data(
             continue
         here = replace(session, current=branch, notice=None)
         answered = right if branch == session.current else None
-        drawn = draw(here, look, desk, (), answered, evidence)
+        drawn = draw(here, look, desk, (), answered, evidence, gold=gold)
         views = {name: json.loads(text) for name, text in drawn.items()}
         views["top"]["can"]["reset"] = False
         change = [views] if base is None else difference(_whole(frames, base), views)

@@ -21,6 +21,7 @@ from specguard_core.lm import Models
 from specguard_core.text import join_pieces
 from viz_app import theme
 from viz_app.layout import build
+from viz_app.pairs import Pairs
 from viz_app.session import Problem, Session
 from viz_app.work import Loaded, Pair
 
@@ -82,7 +83,8 @@ def load() -> Loaded:
 
 def main(port: int | None) -> None:
     """Serve until killed."""
-    page = build(Pair(load, ("draft", "target")), PROBLEMS, opening=Session(PROBLEMS[0], CONFIG))
+    pairs = Pairs(Pair(load, ("draft", "target")))
+    page = build(pairs, PROBLEMS, opening=Session(PROBLEMS[0], CONFIG))
     page.launch(
         server_name="127.0.0.1",
         server_port=port,

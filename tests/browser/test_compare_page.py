@@ -6,7 +6,7 @@ def test_specguard_and_the_target_alone_are_compared_and_opened_where_they_diffe
     visit.open()
     page.click('[data-key="question"]')
     # A bundled problem on which the two part ways.
-    page.locator(".editor li button").nth(2).click()
+    page.locator(".editor li button", has_text="Every day Rosa").click()
     page.wait_for_function("!document.querySelector('.editor')")
     page.keyboard.press("c")
     page.select_option('[data-key="side A"]', label="specguard")

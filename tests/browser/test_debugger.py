@@ -130,7 +130,7 @@ def test_the_keyboard_alone_steps_looks_and_forces(visit):
 def test_the_example_opens_at_once_and_shows_which_threshold_catches_its_wrong_step(visit):
     page = visit.page
     visit.open()
-    page.locator("[data-key^='example ']").first.click()
+    page.locator("[data-key='recording example']").first.click()
     page.wait_for_selector(".sg-timeline .block")
     assert page.locator(".sg-problem .wrong").count() == 1
     page.evaluate("SpecGuard.turn('threshold', 0.75)")

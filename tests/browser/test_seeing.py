@@ -9,7 +9,7 @@ from contrast import CONTRAST
 def open_example(visit, query: str = "") -> None:
     visit.open(query)
     if not visit.page.locator(".sg-timeline .block").count():
-        visit.page.locator("[data-key^='example ']").first.click()
+        visit.page.locator("[data-key='recording example']").first.click()
     visit.page.wait_for_selector(".sg-timeline .block")
 
 

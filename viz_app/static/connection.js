@@ -31,7 +31,7 @@
       const found = await ask();
       if (found === null) tell();
       // A new server knows nothing of this page: it is drawn anew, from what the tab has kept.
-      else if (known !== null && found !== known) { location.reload(); return; }
+      else if (known !== null && found !== known) { SpecGuard.startAnew(); return; }
       else { known = found; if (bar) bar.parentElement.remove(); bar = null; }
     }
     timer = setTimeout(look, bar ? WORRIED_MS : CALM_MS);
@@ -47,8 +47,8 @@
 
   // Whether an event was answered here, since no server can.
   SpecGuard.offline = (event, data) => {
-    if (!bar) { if (event !== "save") soon(); return false; }
-    if (event === "save" && !data.quiet && !data.what) SpecGuard.saveKept();
+    if (!bar) { if (event !== "save" && event !== "keep") soon(); return false; }
+    if (event === "save" && !data.what) SpecGuard.saveKept();
     return true;
   };
 

@@ -3,15 +3,19 @@
 // view     the JSON a panel draws, sent by the server
 // renderer {draw(root, view)}: builds the panel's DOM; model text only ever enters by textContent
 // choice   what a person picked in the browser alone (token, colouring, tab); costs no round trip
-// bus      the events that reach the server: drive (models), look, setup, stop
+// bus      the events that reach the server: drive (models), look, setup, stop, save, keep
+// answer   what comes back: the views of the panels that changed, in one value
 window.SpecGuard = (() => {
   const renderers = {};
   const roots = {};
   const views = {};
+  const texts = {};
   const listeners = [];
   const choice = { token: null, mode: "confidence", candidates: "graph", why: "run" };
   let bus = null;
   let locked = false;
+  let jobs = null;
+  let refocus = null;
   // A report runs its scripts at its end; a page runs them before there is anything in it.
   const isReport = document.querySelector(".sg-report") !== null;
 
@@ -20,13 +24,42 @@ window.SpecGuard = (() => {
       const root = element.querySelector(".sg");
       if (!root || !props.value) return;
       roots[name] = root;
-      views[name] = JSON.parse(props.value);
-      keepingFocus(root, () => renderers[name].draw(root, views[name]));
-      if (name === "top" && views.top.locked && !locked) lockAll();
+      texts[name] = null;
+      together(() => show(name, JSON.parse(props.value)));
     };
     if (events) bus = trigger;
     watch("value", redraw);
     redraw();
+  }
+
+  // One panel that fails to draw leaves the others standing.
+  function show(name, view, kept) {
+    views[name] = view;
+    try {
+      keepingFocus(roots[name], () => renderers[name].draw(roots[name], view, kept));
+    } catch (error) { reportError(error); }
+    if (name === "top" && view.locked && !locked) lockAll();
+  }
+
+  // An answer: the views of all panels that an event concerns. What is the same stands as it is.
+  function answer(changed) {
+    const news = Object.keys(changed).filter((name) => {
+      const text = JSON.stringify(changed[name]);
+      const same = texts[name] === text && !renderers[name].always;
+      texts[name] = text;
+      return !same && roots[name];
+    });
+    // Each panel may ask what another one shows.
+    for (const name of news) views[name] = changed[name];
+    // How far things are scrolled is asked while the layout still stands.
+    const kept = news.map((name) => renderers[name].keep && renderers[name].keep(roots[name]));
+    together(() => news.forEach((name, order) => show(name, changed[name], kept[order])));
+  }
+
+  // A panel that was altered in the browser is drawn by the next answer, even by one that says the
+  // same as the last.
+  function altered(name) {
+    texts[name] = null;
   }
 
   // Panels that were drawn before it was known that no model may work here.
@@ -35,17 +68,41 @@ window.SpecGuard = (() => {
     for (const name of Object.keys(roots)) if (name !== "top") renderers[name].draw(roots[name], views[name]);
   }
 
+  // keep: what is handed to `draw` of how the panel stands; always: to be drawn by every answer,
+  // even by one that says the same.
   function register(name, renderer) {
     renderers[name] = renderer;
   }
 
+  // A job reads the layout and returns what is to be written after it. While panels are drawn, jobs
+  // wait until all of them are: the browser then lays the page out once, not at every question.
+  function settle(job) {
+    if (jobs) { jobs.push(job); return; }
+    const write = job();
+    if (write) write();
+  }
+
+  function together(draw) {
+    if (jobs) { draw(); return; }
+    jobs = [];
+    draw();
+    const due = jobs;
+    jobs = null;
+    const writes = due.map((job) => job());
+    for (const write of writes) if (write) write();
+    if (refocus) refocus();
+    refocus = null;
+  }
+
   // Redrawing a panel must not throw a keyboard user back to the top of the page.
   function keepingFocus(root, redraw) {
-    const held = root.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    const held = root.contains(document.activeElement) ? document.activeElement : null;
     redraw();
-    if (!held) return;
-    const again = root.querySelector(`[data-key="${CSS.escape(held)}"]`);
-    if (again) again.focus({ preventScroll: true });
+    if (!held || !held.dataset.key || held.isConnected) return;
+    refocus = () => {
+      const again = root.querySelector(`[data-key="${CSS.escape(held.dataset.key)}"]`);
+      if (again) again.focus({ preventScroll: true });
+    };
   }
 
   // Until the server answers, the page says what it waits for; nothing is shown as done.
@@ -54,7 +111,7 @@ window.SpecGuard = (() => {
     if (event === "drive" && views.top && views.top.locked) { window.SpecGuard.notice(views.top.locked); return; }
     if (window.SpecGuard.offline && window.SpecGuard.offline(event, data || {})) return;
     const position = event === "drive" && document.querySelector(".sg-top .position");
-    if (position) position.textContent = "waiting for the models";
+    if (position) { position.textContent = "waiting for the models"; altered("top"); }
     // What the page shows goes with it: a server that has lost the run must not answer for another.
     bus(event, { ...data, kept: views.top ? views.top.kept : "" });
   }
@@ -139,6 +196,7 @@ window.SpecGuard = (() => {
     fork: "M4.500 5.200v5.600M11.500 7.200c0 2.300-4 1.800-7 3.600M4.500 2.500v1M11.500 4.500v1",
     note: "M3 3h10v7l-3 3H3zM10 13v-3h3",
     plus: "M8 3v10M3 8h10",
+    diamond: "M8 2.500 13.500 8 8 13.500 2.500 8z",
     edit: "M3 13l.6-3L10.500 3.100l2.400 2.400L6 12.400z",
   };
 
@@ -160,11 +218,7 @@ window.SpecGuard = (() => {
   }
 
   function empty(root, title, sentence) {
-    const fresh = views.top && views.top.example && !views.top.can.reset;
-    put(root, head(title), h("p", { class: "empty" }, sentence), fresh && h("p", {}, h("button", {
-      type: "button", data: { key: `example ${title}` }, title: "A recorded run; no model is needed for it",
-      onclick: () => send("setup", { open: "example" }),
-    }, "Load the example")));
+    put(root, head(title), h("p", { class: "empty" }, sentence), window.SpecGuard.offerRecordings(title));
   }
 
   // A row of options, one of them on; changes stay in the browser.
@@ -193,7 +247,13 @@ window.SpecGuard = (() => {
   }
 
   return {
-    isReport, mount, register, send, typing, pick, onPick, choice, roots, views,
+    isReport, mount, answer, altered, register, settle, send, typing, pick, onPick, choice, roots, views,
     h, svg, put, icon, star, head, empty, segments, token, ramp, STAR,
   };
 })();
+SpecGuard.register("answer", {
+  draw: (_, view) => {
+    SpecGuard.answer(view.panels);
+    if (view.opened) SpecGuard.opened(view.opened, view.panels.top.kept);
+  },
+});

@@ -3,6 +3,7 @@
 (() => {
   const { h, svg } = SpecGuard;
   const CROWDED = 120;
+  const CLOSE = 34;
 
   SpecGuard.curves = (view) => view.curves.map((curve) => one(curve, view));
 
@@ -17,7 +18,7 @@
     const x = (index) => (100 * (index + 0.5)) / curve.values.length;
     const near = (value) => curve.threshold && Math.abs(y(value) - y(curve.threshold.value)) < 22;
     for (const tick of curve.ticks) {
-      if (!near(tick.value)) gutter.append(h("span", { style: { top: `${y(tick.value)}%` } }, tick.text));
+      if (!near(tick.value)) gutter.append(h("span", { class: y(tick.value) < 36 ? "beside" : null, style: { top: `${y(tick.value)}%` } }, tick.text));
     }
     if (curve.threshold) {
       // A wide number near the top would stand on the name, which then moves to the foot.
@@ -34,8 +35,11 @@
     const other = curve.target && curve.target.marked;
     // Two marks on one token share their words, which would stand on each other.
     const shared = other && curve.marked && other.index === curve.marked.index;
-    if (curve.marked) plot.append(marked(shared ? { ...curve.marked, text: `${curve.marked.text}, target ${other.text}` } : curve.marked, curve.values, "", x, y));
-    if (other) plot.append(marked(shared ? { ...other, text: "" } : other, curve.target.values, "target", x, y));
+    // Words of two marks that stand close go to either side of them.
+    const close = other && curve.marked && !shared && Math.abs(x(other.index) - x(curve.marked.index)) < CLOSE;
+    const left = (mine, its) => (close ? mine.index < its.index : mine.index >= (shared ? 0.4 : 0.66) * curve.values.length);
+    if (curve.marked) plot.append(marked(shared ? { ...curve.marked, text: `${curve.marked.text}, target ${other.text}` } : curve.marked, curve.values, "", x, y, left(curve.marked, other)));
+    if (other) plot.append(marked(shared ? { ...other, text: "" } : other, curve.target.values, "target", x, y, left(other, curve.marked)));
     return h("div", { class: `curve ${curve.name}` }, gutter, plot);
   }
 
@@ -105,9 +109,8 @@
     });
   }
 
-  function marked({ index, text }, values, kind, x, y) {
+  function marked({ index, text }, values, kind, x, y, late) {
     const value = values[index];
-    const late = index >= 0.66 * values.length;
     // Both neighbours of a least value lie above it, so the space below is free.
     const flat = !late && y(value) <= 86;
     const spot = { left: `${x(index)}%`, top: `${y(value)}%` };

@@ -3,8 +3,7 @@
 (() => {
   const { h, head, empty, segments, token, ramp, choice, pick, views } = SpecGuard;
   const MODES = { confidence: "signal", grounding: "signal", entropy: "signal", target: "split" };
-  const shareLevel = (view, share) => Math.min(Math.max(Math.round((9 * share) / view.most), 0), 9);
-  const shareText = (share) => share.toFixed(3);
+  const BESIDE = 8;
   let parts = null;
 
   function draw(root, view) {
@@ -14,31 +13,60 @@
       view.shares = view.shares.map((column) => column && column.map((share) => share / 10_000));
     }
     const identity = `${view.step} ${view.name} ${view.tokens.map((t) => t.id).join()}`;
-    if (root.dataset.identity !== identity || choice.token === null) {
+    // Once a step is judged another token may be its weakest: who has not chosen one goes along.
+    const unmoved = choice.token === Number(root.dataset.opened) && choice.token !== view.selected;
+    if (root.dataset.identity !== identity || choice.token === null || unmoved) {
       root.dataset.identity = identity;
       choice.token = view.selected;
       choice.lit = null;
     }
+    root.dataset.opened = view.selected;
     choice.token = Math.min(choice.token, view.tokens.length - 1);
+    // Until a person chooses, tokens are coloured by the reading that is weakest.
+    if (!choice.coloured) choice.mode = view.mode;
     const mode = view.modes.find((known) => known.key === choice.mode) || {};
     if (mode.off || mode.ask) choice.mode = "confidence";
     parts = build(root, view);
     SpecGuard.put(root, parts.head, parts.apart, parts.sources, parts.strip, SpecGuard.stepEditor(view));
     apartOf(view);
-    showToken(view);
-    openAt(parts.strip, choice.token, view.tokens.length);
-    countHidden(view);
+    showToken(view, true);
   }
 
-  // A long step scrolls: how much of it is in view is said, not left to be noticed.
-  function countHidden(view) {
-    const { strip, board } = parts;
+  // What depends on how wide and high things became. A long step scrolls: how much of it is in view
+  // is said, not left to be noticed. `opening`: the strip goes to the chosen token.
+  function place(view, opening) {
+    if (!parts) return null;
+    const { strip, board, chips, popover } = parts;
     const n = view.tokens.length;
     const gutter = gutterOf(board);
-    const seen = Math.floor(((strip.clientWidth - gutter) * n) / Math.max(board.offsetWidth - gutter, 1));
-    const note = parts.chips.querySelector(".under-counts");
-    note.textContent = seen < n ? `${seen} in view` : "";
-    parts.heat.count();
+    const whole = board.offsetWidth;
+    const room = strip.clientWidth;
+    const width = (whole - gutter) / n;
+    const seen = Math.floor((room - gutter) / Math.max(width, 1e-6));
+    const before = strip.scrollLeft;
+    const middle = choice.token * width - (room - gutter) / 2;
+    const left = opening && whole > room ? Math.min(Math.max(middle, 0), whole - room) : before;
+    const pop = popover.getBoundingClientRect();
+    const chip = chips.querySelector(".chip-token.on");
+    const box = chip && chip.getBoundingClientRect();
+    const x = box && box.left + box.width / 2 - (left - before) - pop.left;
+    const context = parts.settleContext();
+    const heat = parts.heat.settle();
+    return () => {
+      if (left !== before) strip.scrollLeft = left;
+      across(parts.heat, n, left, room, whole, gutter);
+      chips.querySelector(".under-counts").textContent = seen < n ? `${seen} in view` : "";
+      popover.classList.toggle("pointing", box !== null && pop.width > 0 && x > 12 && x < pop.width - 12);
+      if (box) popover.style.setProperty("--arrow", `${x}px`);
+      context();
+      heat();
+    };
+  }
+
+  // The heatmap fills the columns in view, and some more at either side.
+  function across(heat, n, left, room, whole, gutter) {
+    const width = Math.max((whole - gutter) / n, 1);
+    heat.across(Math.floor(left / width) - BESIDE, Math.ceil((left + room - gutter) / width) + BESIDE);
   }
 
   function build(root, view) {
@@ -52,7 +80,10 @@
       SpecGuard.curves(view), heat.element);
     const strip = h("div", { class: "strip" }, board);
     // The heatmap's rows scroll by themselves, so their labels cannot stick to the strip's edge.
-    strip.addEventListener("scroll", () => board.style.setProperty("--scrolled", `${strip.scrollLeft}px`));
+    strip.addEventListener("scroll", () => {
+      board.style.setProperty("--scrolled", `${strip.scrollLeft}px`);
+      across(heat, n, strip.scrollLeft, strip.clientWidth, board.offsetWidth, gutterOf(board));
+    });
     watchColumns(board, hover, view);
     const built = {
       band, chips, heat, strip, board,
@@ -71,15 +102,16 @@
     return head("Evidence", `step ${view.step}, ${view.name}`, SpecGuard.editButton(view), SpecGuard.picture("curves"),
       h("span", { class: "quiet legend", title: mode.range }, ramp(MODES[mode.key], mode.ends)),
       segments("colour tokens by", view.modes, choice.mode, (key) => {
+        choice.coloured = true;
         if (view.modes.find((known) => known.key === key).ask) { measure(view); return; }
         pick({ mode: key });
         const before = parts.head;
         parts.head = headOf(view, root);
         before.replaceWith(parts.head);
-        countHidden(view);
         chipsOf(view);
         showPopover(view);
         apartOf(view);
+        SpecGuard.settle(() => place(view, false));
       }));
   }
 
@@ -146,73 +178,23 @@
     pick({ token: bounded });
   }
 
-  function showToken(view) {
+  function showToken(view, opening) {
     const index = choice.token;
     parts.band.style.setProperty("--column", index);
     const held = parts.chips.contains(document.activeElement);
     chipsOf(view);
     if (held) focusChip();
-    if (parts.strip.isConnected) countHidden(view);
-    showContext(view, index);
+    const context = SpecGuard.context(view, index);
+    SpecGuard.put(parts.context, context.parts);
+    parts.settleContext = context.settle;
     showPopover(view);
     parts.heat.show(index);
+    SpecGuard.settle(() => place(view, opening));
   }
 
   function focusChip() {
     const on = parts.chips.querySelector(".chip-token.on");
     if (on) on.focus({ preventScroll: true });
-  }
-
-  // Where the token's mass enters: painted per context token where that was recorded.
-  function showContext(view, index) {
-    const shares = view.shares[index];
-    const item = view.tokens[index];
-    const cells = SpecGuard.contextCells(view, index);
-    const rows = view.rows.slice(1);
-    const largest = shares ? Math.max(...shares.slice(1)) : 0;
-    const chips = SpecGuard.contextChips(view);
-    const top = cells ? Math.max(...chips.map((chip) => massOf(cells, chip)), 0) : 0;
-    const lit = choice.lit || {};
-    SpecGuard.put(parts.context, caption(view, item, shares),
-      h("div", { class: "rows" }, rows.map((row, place) => {
-        const share = shares ? shares[place + 1] : null;
-        const most = share !== null && share === largest && largest > 0;
-        return h("div", { class: `row ${most ? "most" : ""} ${lit.row === place + 1 ? "lit" : ""}` },
-          h("b", {}, row.where),
-          h("p", { class: "mono" }, chips.filter((chip) => chip[3] === place + 1).map((chip, first) => {
-            const level = cells && top > 0 ? Math.round((9 * massOf(cells, chip)) / top)
-              : !cells && share ? shareLevel(view, share) : 0;
-            const words = chip[2].trimStart();
-            const gap = first ? chip[2].slice(0, chip[2].length - words.length) : "";
-            const here = lit.position >= chip[0] && lit.position < chip[1];
-            return [gap, words && h("span", { class: `${level > 0 ? `mass-${level}` : ""} ${here ? "lit" : ""}` }, mark(words))];
-          })),
-          h("u", {}, share === null ? "" : shareText(share)));
-      })));
-    const most = parts.context.querySelector("span.lit, .row.lit") || parts.context.querySelector(".row.most");
-    if (most) {
-      const box = parts.context.querySelector(".rows");
-      if (most.offsetTop < box.scrollTop || most.offsetTop + most.offsetHeight > box.scrollTop + box.clientHeight) {
-        box.scrollTop = most.offsetTop - box.clientHeight / 2;
-      }
-    }
-  }
-
-  const mark = (text) => [...text].map((c) => (c === "\u21b5" ? h("i", {}, c) : c));
-
-  function massOf(cells, span) {
-    let most = 0;
-    for (let i = span[0]; i < span[1]; i += 1) most = Math.max(most, cells[i] || 0);
-    return most;
-  }
-
-  function caption(view, item, shares) {
-    if (!shares) {
-      return h("p", { class: "caption" }, h("span", { class: "mono" }, token(item.text)),
-        item.boundary ? " ends the step: it was never a query, so no mass was measured" : " has no measured mass");
-    }
-    return h("p", { class: "caption" }, h("span", { class: "mono" }, token(item.text)), " draws ",
-      h("b", {}, item.grounding), ` from here (${item.template} template), ${item.own} from its own step`);
   }
 
   function showPopover(view) {
@@ -226,19 +208,7 @@
       known ? table(known) : h("p", { class: "quiet" }, "Alternatives were not recorded here."),
       (item.left_out || item.target) && h("p", { class: "aside" }, item.target && ["target ", h("b", {}, item.target)],
         item.left_out && h("span", { class: "quiet" }, item.left_out)));
-    const at = (choice.token + 0.5) / view.tokens.length;
-    parts.popover.style.setProperty("--at", at);
-    placeArrow();
-  }
-
-  function placeArrow() {
-    const pop = parts.popover.getBoundingClientRect();
-    const chip = parts.chips.querySelector(".chip-token.on");
-    if (!chip || !pop.width) return;
-    const box = chip.getBoundingClientRect();
-    const x = box.left + box.width / 2 - pop.left;
-    parts.popover.classList.toggle("pointing", x > 12 && x < pop.width - 12);
-    parts.popover.style.setProperty("--arrow", `${x}px`);
+    parts.popover.style.setProperty("--at", (choice.token + 0.5) / view.tokens.length);
   }
 
   function table(known) {
@@ -275,14 +245,6 @@
     const gutter = gutterOf(board);
     const at = ((clientX - box.left - gutter) / (box.width - gutter)) * n;
     return at >= 0 && at < n ? Math.floor(at) : null;
-  }
-
-  function openAt(strip, index, n) {
-    const board = strip.firstChild;
-    if (board.offsetWidth <= strip.clientWidth) return;
-    const gutter = gutterOf(board);
-    const width = (board.offsetWidth - gutter) / n;
-    strip.scrollLeft = index * width - (strip.clientWidth - gutter) / 2;
   }
 
   SpecGuard.onPick((changes) => {

@@ -7,7 +7,6 @@
   function draw(root, view) {
     if (!view.stamp || view.stamp === last) return;
     last = view.stamp;
-    if (view.quiet) { if (view.packed) keep(view.packed); return; }
     if (view.copy) { SpecGuard.copied(view.text); return; }
     SpecGuard.shared(view);
     if (view.name) SpecGuard.download(view.name, new Blob([view.text ?? bytes(view.base64)], { type: view.type }));
@@ -26,9 +25,12 @@
   // The tab remembers its last run, so that neither a reload nor a new server loses it.
   const KEPT = "specguard last run";
   const OPENED = "specguard opened link";
+  const ANEW = "specguard new server";
   const KEEP_MS = 4_000;
   let seen = null;
   let keptAt = 0;
+  // The file that was handed in last, until the server has answered.
+  let given = null;
 
   function keep(packed) {
     try { sessionStorage.setItem(KEPT, packed); } catch { forget(); }
@@ -38,8 +40,8 @@
     try { return sessionStorage.getItem(key); } catch { return null; }
   }
 
-  function forget() {
-    try { sessionStorage.removeItem(KEPT); } catch { /* no storage here */ }
+  function forget(key = KEPT) {
+    try { sessionStorage.removeItem(key); } catch { /* no storage here */ }
   }
 
   SpecGuard.afterTop = (view) => {
@@ -52,10 +54,18 @@
     keptAt = Date.now();
     seen = view.kept;
     if (first && openLink()) return;
-    if (first && kept(KEPT)) send("setup", { packed: kept(KEPT) });
-    else if (view.kept) send("save", { quiet: true });
+    if (first && kept(KEPT)) send("setup", { packed: kept(KEPT), restored: kept(ANEW) !== null });
+    else if (view.kept) send("keep");
     else if (!first) forget();
-    if (first) SpecGuard.startTour();
+    if (!first) return;
+    forget(ANEW);
+    SpecGuard.startTour();
+  };
+
+  // Another server answers now: the page is drawn anew from the tab's copy, and says so.
+  SpecGuard.startAnew = () => {
+    try { sessionStorage.setItem(ANEW, "told once"); } catch { /* no storage here */ }
+    location.reload();
   };
 
   // The tab's copy as a file, where no server can write it.
@@ -89,9 +99,21 @@
       SpecGuard.notice(`expected a file of at most 64 MiB, got ${Math.round(file.size / 2 ** 20)} MiB: it was not read`);
       return;
     }
-    if (file.name.endsWith(".npz")) send("setup", { evidence: await base64Of(file) });
-    else send("setup", { file: await file.text() });
+    if (file.name.endsWith(".npz")) { send("setup", { evidence: await base64Of(file) }); return; }
+    const deflated = file.stream().pipeThrough(new CompressionStream("deflate"));
+    const packed = await base64Of(await new Response(deflated).blob());
+    given = { packed, ticket: `${file.name} ${Date.now()}` };
+    send("setup", given);
   }
+
+  // What the server took from this tab need not come back from it to be kept.
+  SpecGuard.opened = (ticket, now) => {
+    if (!given || given.ticket !== ticket) return;
+    const { packed } = given;
+    given = null;
+    seen = now;
+    setTimeout(() => keep(packed));
+  };
 
   function base64Of(file) {
     return new Promise((done, failed) => {
@@ -117,4 +139,5 @@
   });
 
   SpecGuard.register("files", { draw });
+  SpecGuard.register("copy", { draw: (root, view) => { if (view.packed) keep(view.packed); } });
 })();

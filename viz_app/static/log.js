@@ -10,6 +10,9 @@
       h("span", { class: "told" }, row.text)))));
     SpecGuard.put(root, view.rows.length ? list : h("p", { class: "empty" }, "What happened will stand here, a line per transition."));
     const on = list.querySelector(".on");
-    if (on) list.scrollTop = on.offsetTop - 40;
+    if (on) SpecGuard.settle(() => {
+      const at = on.offsetTop - 40;
+      return () => { list.scrollTop = at; };
+    });
   });
 })();

@@ -27,6 +27,7 @@
     const { of, without } = PICTURES[name];
     const page = document.getElementById("sg-page");
     page.classList.add("whole");
+    SpecGuard.fillAll(page);
     try {
       const elements = [...document.querySelectorAll(of)].filter((element) => element.getBoundingClientRect().width);
       const leftOut = (element) => element.matches(`.save-picture, ${without}`);

@@ -1,6 +1,7 @@
 // The problem line: the question, editable; gold and given answer, right or wrong in words.
 (() => {
   const { h, icon, send } = SpecGuard;
+  const LONG = 24;
   let editing = false;
 
   function draw(root, view) {
@@ -10,9 +11,15 @@
       h("button", {
         type: "button", class: "question", title: "Edit, or choose an example: a new run",
         data: { key: "question" }, onclick: open,
-      }, h("span", {}, h("span", {}, view.question || "Write a problem, or choose an example", icon("edit")))),
+      }, h("span", {}, words(view.question || "Write a problem, or choose an example"))),
       h("span", { class: "space" }),
       answer(view));
+  }
+
+  // The pencil stays on the line of the last word.
+  function words(text) {
+    const last = text.lastIndexOf(" ") + 1;
+    return h("span", {}, text.slice(0, last), h("span", { class: text.length - last < LONG ? "last" : null }, text.slice(last), icon("edit")));
   }
 
   function answer(view) {
@@ -25,6 +32,10 @@
     if (view.gold !== null) parts.push(h("span", { class: "quiet" }, "gold"), h("b", {}, view.gold));
     if (view.right === true) parts.push(h("span", { class: "judged" }, icon("yes"), "right"));
     if (view.right === false) parts.push(h("span", { class: "judged wrong" }, icon("no"), "wrong"));
+    if (view.fault) parts.push(h("button", {
+      type: "button", class: "plain link fault", data: { key: "first wrong" }, title: `Look at it: ${view.fault.reason}`,
+      onclick: () => send("look", { step: view.fault.step }),
+    }, `first wrong step: ${view.fault.step + 1}`));
     if (view.answered && view.right === null) parts.push(h("span", { class: "quiet" }, "no gold answer"));
     return h("span", { class: "answer", role: "status" }, parts);
   }
@@ -51,6 +62,7 @@
         h("span", { class: "space" }),
         h("button", { type: "button", onclick: close }, "Cancel"),
         h("button", { type: "button", class: "main", onclick: ask }, "Ask")),
+      SpecGuard.recordingList(() => { editing = false; }),
       view.examples.length > 0 && h("h3", {}, "Held-out examples"),
       h("ul", {}, view.examples.map((example) => h("li", {}, h("button", {
         type: "button", class: "row",

@@ -12,11 +12,21 @@
         h("h3", {}, "Run to"), goals(view),
         h("h3", {}, `Breakpoints: Run pauses after a ${view.unit} where`),
         view.breakpoints.length > 0 && h("ul", {}, view.breakpoints.map((point, index) => pointRow(view, point, index))),
-        h("div", { class: "kinds" }, view.kinds.map((kind) => kindRow(view, kind)))));
+        h("div", { class: "kinds" }, view.kinds.map((kind) => kindRow(view, kind))), cannot(view)));
     menu.open = open;
     menu.addEventListener("toggle", () => { open = menu.open; });
     return menu;
   };
+
+  // What can never hold in such a run is named all the same, with the reason.
+  function cannot(view) {
+    const reasons = [...new Set(view.kinds.map((kind) => kind.off).filter(Boolean))];
+    return reasons.map((reason) => h("p", { class: "quiet" }, `${reason[0].toUpperCase()}${reason.slice(1)}: `,
+      `${view.kinds.filter((kind) => kind.off === reason).map((kind) => plain(kind.words)).join("; ")}.`));
+  }
+
+  // A kind's words by themselves, the place of its value in words.
+  const plain = (words) => words.replace("\u2026", "so much");
 
   function shut() {
     open = false;
@@ -54,7 +64,8 @@
       type: "button", role: "switch", "aria-checked": String(point.armed), disabled: view.running, class: "row",
       title: point.armed ? "On: click to turn it off" : "Off: click to turn it on",
       data: { key: `arm ${index}` }, onclick: () => send("setup", { arm: index }),
-    }, h("i", { class: point.armed ? "hit" : "hit armed" }), h("span", { class: point.armed ? "" : "quiet" }, point.words, point.armed ? "" : ", off")),
+    }, h("i", { class: point.armed && !point.off ? "hit" : "hit armed" }),
+    h("span", { class: point.armed && !point.off ? "" : "quiet" }, point.words, point.armed ? "" : ", off", point.off && `, ${point.off}`)),
     h("button", {
       type: "button", class: "plain quiet", disabled: view.running, title: `Delete: ${point.words}`, "aria-label": `Delete the breakpoint ${point.words}`,
       data: { key: `unbreak ${index}` }, onclick: () => send("setup", { unbreak: index }),
@@ -65,6 +76,7 @@
   const typed = {};
 
   function kindRow(view, kind) {
+    if (kind.off) return null;
     const needs = kind.value !== null;
     const number = typeof kind.value === "number";
     const input = needs && h("input", {
@@ -79,8 +91,7 @@
       breakpoint: kind.kind, value: !needs ? null : number ? Number(input.value) : input.value,
     });
     if (input) input.addEventListener("keydown", (event) => { if (event.key === "Enter") add(); });
-    const parts = kind.words.split("\u2026");
-    const words = parts.length > 1 ? `${parts[0].trim()} so much ${parts[1].trim()}` : kind.words;
+    const words = plain(kind.words);
     return h("div", { class: "row-line" }, h("button", {
       type: "button", disabled: view.running, class: "row", data: { key: `break ${kind.kind}` }, onclick: add,
       title: `Pause where: ${kind.words}`,

@@ -7,11 +7,11 @@
 
   SpecGuard.strategyMenu = (view) => {
     const menu = h("details", { class: "menu strategies" },
-      h("summary", { class: "chip", title: "Strategy", data: { key: "strategy" } }, "strategy ", h("b", {}, view.strategy)),
+      h("summary", { class: "chip", title: "Strategy", data: { key: "strategy" } }, h("em", {}, "strategy"), h("b", {}, view.strategy)),
       h("div", { class: "sheet" }));
     // Filled when it opens: what the models can run is known only once they are loaded.
     menu.addEventListener("toggle", () => {
-      if (menu.open) SpecGuard.put(menu.querySelector(".sheet"), view.strategies.map((row) => rowOf(view, { ...row, ...known[row.name] })), h("p", { class: "quiet" },
+      if (menu.open) SpecGuard.put(menu.querySelector(".sheet"), view.strategies.map((row) => rowOf(view, { ...row, ...(view.at_home ? known[row.name] : {}) })), h("p", { class: "quiet" },
         "A strategy starts the problem afresh; the knobs follow it. To see two beside each other, use Compare."));
     });
     menu.addEventListener("keydown", (event) => { if (event.key === "Escape") menu.open = false; });

@@ -8,12 +8,15 @@
 
   SpecGuard.table = (name, draw) => { drawers[name] = draw; };
 
-  function draw(root, view) {
+  function scrolledBy(root) {
+    const old = root.querySelector(`.body[aria-label="${choice.tab || "ledger"}"]`);
+    return old ? old.scrollTop : 0;
+  }
+
+  function draw(root, view, scrolled = scrolledBy(root)) {
     const tab = choice.tab || "ledger";
     SpecGuard.frameCompare(tab === "compare");
     const count = { tree: view.tree.rows && view.tree.rows.length > 1 ? view.tree.rows.length : 0, notes: (view.notes.rows || []).length, log: view.log.rows.length };
-    const old = root.querySelector(`.body[aria-label="${tab}"]`);
-    const scrolled = old ? old.scrollTop : 0;
     const body = h("div", { class: "body", role: "tabpanel", "aria-label": tab });
     SpecGuard.put(root, h("nav", { role: "tablist", "aria-label": "Tables" }, TABS.map(([key, name], order) => h("button", {
       type: "button", role: "tab", "aria-selected": String(key === tab), title: `${name} (${order + 1})`,
@@ -22,7 +25,7 @@
     if (view[tab] === null) { ask(tab, body); return; }
     if (view[tab].empty) SpecGuard.put(body, h("p", { class: "empty" }, view[tab].empty));
     else drawers[tab](body, view[tab]);
-    if (scrolled && tab !== "log") body.scrollTop = scrolled;
+    if (scrolled && tab !== "log") SpecGuard.settle(() => () => { body.scrollTop = scrolled; });
   }
 
   function ask(tab, body) {
@@ -49,5 +52,5 @@
     if (tab && SpecGuard.views.tables) open(tab[0]);
   });
 
-  SpecGuard.register("tables", { draw });
+  SpecGuard.register("tables", { draw, keep: scrolledBy });
 })();

@@ -37,7 +37,7 @@
       const bounded = Math.min(Math.max(Math.round(value * 100) / 100, 0), view.high);
       asked = bounded;
       now.style.left = `${x(bounded)}%`;
-      SpecGuard.turn("threshold", bounded);
+      SpecGuard.turn(view.knob, bounded);
     };
     slider.addEventListener("pointerdown", (event) => {
       const box = slider.getBoundingClientRect();
@@ -73,7 +73,7 @@
         svg("path", { class: line.key, d: "M1 3H21" })), line.text))),
       view.catch && h("p", {}, h("button", {
         type: "button", class: "plain link", data: { key: "catch all" }, title: "Judge by this threshold",
-        onclick: () => send("look", { knob: "threshold", value: view.catch.set }),
+        onclick: () => send("look", { knob: view.knob, value: view.catch.set }),
       }, `${view.catch.text} refuses every wrong step`), h("span", { class: "quiet" }, ` and ${view.catch.costs}`)),
       h("p", { class: "quiet" }, view.labels));
   }

@@ -5,10 +5,23 @@
   const share = (value) => `${(100 * value).toFixed(3)}%`;
 
   let held = false;
+  let wide = 0;
+  let drawn = null;
+  // Accepted steps, forced or not, are checked; what was refused is crossed.
+  const MARKS = { edited: "edit", target: "diamond" };
 
-  function draw(root, view) {
+  const scrolledBy = (root) => { const old = root.querySelector(".scroller"); return old ? old.scrollLeft : 0; };
+
+  function draw(root, view, left = scrolledBy(root)) {
     // While the handle is held it is not drawn anew under the hand; blocks are.
     if (held && root.querySelector(".handle")) { restale(root, view); return; }
+    const before = drawn;
+    drawn = view;
+    if (before && lasting(before) === lasting(view) && view.cursor > 0 && root.querySelector(".selected")) {
+      rejudge(root, before, view);
+      moveTo(root, view);
+      return;
+    }
     const axis = h("div", { class: "axis" }, h("h2", {}, "Timeline", view.blocks.length > 0 && SpecGuard.picture("timeline")), view.branch && h("em", { title: "branch" }, view.branch),
       h("span", { style: { bottom: "100%" } }, "1"), h("span", { style: { bottom: "50%" } }, "0.5"),
       h("span", { style: { bottom: "0" } }, "0"));
@@ -23,8 +36,6 @@
     }
     const places = layout(view);
     const width = places.wide ? `${places.wide}px` : "100%";
-    const old = root.querySelector(".scroller");
-    const left = old ? old.scrollLeft : 0;
     const inner = h("div", { class: "inner", style: { width } },
       h("div", { class: "labels" }, view.blocks.map((block, i) => label(view, block, places[i], i))),
       h("div", { class: "plot" }, grid(), selected(view, places),
@@ -34,15 +45,55 @@
       scrubber(view, places));
     const scroller = h("div", { class: "scroller" }, inner);
     SpecGuard.put(root, axis, h("div", { class: "track" }, scroller), side(view));
-    scroller.scrollLeft = left;
-    fit(root);
-    reveal(scroller, inner, places[chosen(view)]);
+    SpecGuard.settle(() => {
+      fit([...root.querySelectorAll(".label")]);
+      scroller.scrollLeft = left;
+      return reveal(scroller, inner, places[chosen(view)]);
+    });
+  }
+
+  // All of a view but where one looks and by which threshold: while it is the same, the blocks stay.
+  function lasting(view) {
+    const blocks = view.blocks.map((block) => ({ ...block, stale: false, flips: false }));
+    return JSON.stringify({ ...view, blocks, cursor: 0, gate: view.gate && { ...view.gate, now: 0, now_text: "", turned: false } });
+  }
+
+  function rejudge(root, before, view) {
+    const places = layout(view);
+    const labels = root.querySelectorAll(".label");
+    const other = view.blocks.flatMap((block, i) => (block.stale === before.blocks[i].stale && block.flips === before.blocks[i].flips ? [] : [i]));
+    const fresh = other.map((i) => label(view, view.blocks[i], places[i], i));
+    other.forEach((i, order) => labels[i].replaceWith(fresh[order]));
+    if (other.length) restale(root, view);
+    if (JSON.stringify(before.gate) !== JSON.stringify(view.gate)) {
+      root.querySelectorAll(".plot > .threshold").forEach((element) => element.remove());
+      root.querySelector(".inner > .plot").append(...threshold(view));
+      root.querySelector(".side").replaceWith(side(view));
+    }
+    if (fresh.length) SpecGuard.settle(() => fit(fresh));
+  }
+
+  // Another place in the same run: what stands on the chosen step moves, the blocks stay.
+  function moveTo(root, view) {
+    const places = layout(view);
+    const at = chosen(view);
+    const scroller = root.querySelector(".scroller");
+    root.querySelectorAll(".label").forEach((element, i) => {
+      element.classList.toggle("on", i === at);
+      element.setAttribute("aria-pressed", String(i === at));
+      const hit = element.querySelector(".hit");
+      if (hit) hit.classList.toggle("armed", i > at);
+    });
+    root.querySelector(".selected").replaceWith(selected(view, places));
+    root.querySelectorAll(".plot > .caption").forEach((element) => element.remove());
+    root.querySelector(".inner > .plot").append(...captions(view, places));
+    root.querySelector(".scrubber").replaceWith(scrubber(view, places));
+    SpecGuard.settle(() => reveal(scroller, scroller.firstChild, places[at]));
   }
 
   // A label that is too long for its block gives up its tokens, then its word, then its score;
   // the mark and the title still say them.
-  function fit(root) {
-    const labels = [...root.querySelectorAll(".label")];
+  function fit(labels) {
     for (const less of ["tight", "terse", "unscored"]) {
       const long = labels.filter((label) => label.scrollWidth > label.clientWidth + 1);
       long.forEach((label) => label.classList.add(less));
@@ -50,13 +101,13 @@
     }
   }
 
-  let wide = 0;
   new ResizeObserver(() => {
     const { roots, views } = SpecGuard;
     const now = document.documentElement.clientWidth;
     if (now === wide) return;
     const first = wide === 0;
     wide = now;
+    drawn = null;
     if (!first && roots.timeline) draw(roots.timeline, views.timeline);
   }).observe(document.documentElement);
 
@@ -71,7 +122,7 @@
   // Shares of the width; blocks never get narrower than is legible, the strip scrolls instead.
   function layout(view) {
     const least = view.unit === "block" ? 64 : 92;
-    const room = Math.max((document.documentElement.clientWidth || 1280) - 200, 400);
+    const room = Math.max((wide || document.documentElement.clientWidth || 1280) - 200, 400);
     const natural = view.blocks.map((block) => Math.max((block.tokens / view.scale) * room, least));
     const sum = natural.reduce((a, b) => a + b, 0);
     const whole = Math.max(sum, room);
@@ -106,8 +157,9 @@
     block.hits.length > 0 && h("i", { class: index > chosen(view) ? "hit armed" : "hit", title: `breakpoint: ${block.hits.join(", ")}` }),
     h("b", {}, block.number),
     h("span", { class: refused ? "word refused" : "word" },
-      block.kind !== "open" && block.kind !== "partial" && icon(block.kind === "edited" ? "edit" : refused ? "no" : "yes"), block.word),
+      block.kind !== "open" && block.kind !== "partial" && icon(refused ? "no" : MARKS[block.kind] || "yes"), block.word),
     h("em", { class: "stale-word" }, "stale"),
+    block.wrong && h("em", { class: "wrong-word", title: block.wrong }, "wrong"),
     block.flips && h("em", { class: "flips-word" }, "flips"),
     block.score_text && h("b", { class: "score" }, block.score_text),
     h("span", { class: "quiet" }, block.tokens_text),
@@ -142,7 +194,7 @@
 
   function hint(view, block) {
     const parts = block.readings.map((reading) => `${reading.name} ${reading.text}`);
-    return [block.hint || `${view.unit} ${block.number}, ${block.word}`, ...parts].join("\n");
+    return [block.hint || `${view.unit} ${block.number}, ${block.word}`, ...parts, block.wrong && `wrong: ${block.wrong}`].filter(Boolean).join("\n");
   }
 
   function selected(view, places) {
@@ -179,25 +231,33 @@
         if (!reading) return;
         const style = { left: share(middle(places[i])), bottom: share(reading.value) };
         out.push(h("u", { class: order ? "mark square" : "mark", style, "aria-hidden": "true" }));
-        if (i === chosen(view) && view.cursor > 0) out.push(caption(block, reading, style, places[i].pixels));
       });
     });
-    return out;
+    return [...out, ...captions(view, places)];
   }
 
-  // The chosen step's readings in numbers; of two close ones the lower stands below its mark.
-  function caption(block, reading, style, pixels) {
+  // The chosen step's readings in numbers.
+  function captions(view, places) {
+    if (view.cursor === 0) return [];
+    const block = view.blocks[chosen(view)];
+    const place = places[chosen(view)];
+    return names(view).map((name) => block.readings.find((r) => r.name === name)).filter(Boolean)
+      .map((reading) => caption(block, reading, place));
+  }
+
+  // Of two close ones the lower stands below its mark.
+  function caption(block, reading, spotted) {
     const others = block.readings.filter((r) => r.name !== reading.name);
     const lower = others.some((r) => r.value > reading.value || (r.value === reading.value && r.name < reading.name));
     const words = `${reading.name} ${reading.text}`;
     // Beside its mark where the block has room for it, else over or under it.
-    const beside = pixels / 2 > 6 * words.length + 14;
+    const beside = spotted.pixels / 2 > 6 * words.length + 14;
     const away = beside ? 0.13 : 0.2;
     // At either edge the other one keeps its room.
     const most = lower ? 0.92 - 2 * away : 0.92;
     const least = lower || others.length === 0 ? 0.08 : 0.08 + 2 * away;
     const place = Math.min(Math.max(reading.value + (lower ? -away : away), least), most);
-    return h("span", { class: `caption ${beside ? "" : "centred"}`, style: { left: style.left, bottom: share(place) } }, words);
+    return h("span", { class: `caption ${beside ? "" : "centred"}`, style: { left: share(middle(spotted)), bottom: share(place) } }, words);
   }
 
   const high = (value) => share(Math.min(Math.max(value, 0), 1));
@@ -241,6 +301,7 @@
       const move = (moved) => show((plot.bottom - moved.clientY) / plot.height);
       const drop = () => {
         held = false;
+        drawn = null;
         window.removeEventListener("pointermove", move);
         draw(SpecGuard.roots.timeline, SpecGuard.views.timeline);
       };
@@ -319,13 +380,15 @@
     return rail;
   }
 
+  // What is chosen is in view; a job of its own, since it asks how wide all is.
   function reveal(scroller, inner, place) {
-    if (!place) return;
+    if (!place) return null;
     const left = place.left * inner.offsetWidth;
     const right = left + place.width * inner.offsetWidth;
-    if (left < scroller.scrollLeft) scroller.scrollLeft = left;
-    else if (right > scroller.scrollLeft + scroller.clientWidth) scroller.scrollLeft = right - scroller.clientWidth;
+    const { scrollLeft, clientWidth } = scroller;
+    if (left < scrollLeft) return () => { scroller.scrollLeft = left; };
+    return right > scrollLeft + clientWidth ? () => { scroller.scrollLeft = right - clientWidth; } : null;
   }
 
-  SpecGuard.register("timeline", { draw });
+  SpecGuard.register("timeline", { draw, keep: scrolledBy });
 })();

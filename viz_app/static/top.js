@@ -39,12 +39,12 @@
         button("stop", "Stop", "Stop within one token (Esc)", view.can.stop, () => send("stop")),
         button("reset", "", "Reset: the same problem from the start", view.can.reset,
           () => send("setup", { reset: true }))),
-      h("div", { class: "phases", "aria-label": "Phase reached" },
-        view.phases.map((phase) => h("span", { class: phase.state }, phase.name))),
-      h("span", { class: "position quiet", role: "status" }, view.position),
+      h("div", { class: "where" },
+        h("div", { class: "phases", "aria-label": "Phase reached" },
+          view.phases.map((phase) => h("span", { class: phase.state }, phase.name))),
+        h("span", { class: "position quiet", role: "status", title: view.position }, view.position)),
       h("span", { class: "space" }),
-      h("span", { class: "chip pair", title: "draft and target model" },
-        h("b", {}, view.draft), "\u2192", h("b", {}, view.target)),
+      pairChip(view),
       SpecGuard.strategyMenu(view),
       presetMenu(view),
       seedChip(view),
@@ -57,8 +57,15 @@
         data: { key: "theme" }, onclick: toggleTheme,
       }, moon()),
       view.notice && h("p", { class: "notice", role: "alert" }, icon("no"), h("span", {}, view.notice), h("button", {
-        type: "button", class: "plain", "aria-label": "Dismiss", onclick: (event) => event.currentTarget.parentElement.remove(),
+        type: "button", class: "plain", "aria-label": "Dismiss", data: { key: "dismiss" }, onclick: (event) => dismiss(event.currentTarget.parentElement),
       }, icon("no"))));
+  }
+
+  function pairChip(view) {
+    const model = (role, name) => h("span", { class: "model" }, h("em", {}, role), h("b", {}, name));
+    const chip = h("span", { class: "chip pair", title: `draft: ${view.sources[0]}\ntarget: ${view.sources[1]}` },
+      model("draft", view.draft), h("i", { class: "to", "aria-hidden": "true" }, "\u2192"), model("target", view.target));
+    return SpecGuard.pairMenu(view, chip);
   }
 
   function bare(key, label, enabled, act) {
@@ -67,14 +74,22 @@
     }, icon(key));
   }
 
-  SpecGuard.notice = (text) => draw(SpecGuard.roots.top, { ...views.top, notice: text });
+  SpecGuard.notice = (text) => {
+    SpecGuard.altered("top");
+    draw(SpecGuard.roots.top, { ...views.top, notice: text });
+  };
+
+  function dismiss(notice) {
+    SpecGuard.altered("top");
+    notice.remove();
+  }
 
   function presetMenu(view) {
     const changed = view.changes.length > 0;
     const menu = h("details", { class: "menu" },
       h("summary", { class: "chip", title: "Preset", data: { key: "preset" } },
         changed && h("i", { class: "dot", title: `differs: ${view.changes.join(", ")}` }),
-        "preset ", h("b", {}, view.preset)),
+        h("em", {}, "preset"), h("b", {}, view.preset)),
       h("div", { class: "sheet" },
         view.presets.map((preset) => h("button", {
           type: "button", class: preset.chosen && !changed ? "row on" : "row",
@@ -96,7 +111,7 @@
       const seed = Number(input.value);
       if (Number.isInteger(seed) && input.value !== "") send("setup", { seed });
     });
-    return h("label", { class: "chip", title: "A seed starts the problem afresh" }, "seed ", input);
+    return h("label", { class: "chip", title: "A seed starts the problem afresh" }, h("em", {}, "seed"), input);
   }
 
   function closing(menu) {

@@ -1,6 +1,7 @@
 // Why: the verdict in a word, the sum with its real numbers, a bar, the tokens that decided.
 (() => {
-  const { h, head, empty, icon, token, pick, segments, send, choice } = SpecGuard;
+  const { h, head, empty, icon, token, pick, segments, send, settle, choice } = SpecGuard;
+  const GAP = 6;
 
   function draw(root, view) {
     if (view.empty) { empty(root, "Why", view.empty); return; }
@@ -15,8 +16,10 @@
       h("div", { class: "verdict" },
         h("strong", { class: shown.accepted ? "" : "refused" }, shown.word),
         h("p", {}, shown.sentence[0], h("br"), shown.sentence[1])),
+      view.fault && h("p", { class: "fault refused" }, icon("no"), h("span", {}, view.fault)),
       sum(shown), bar(shown, other && !other.trouble && !asked ? other.threshold : null),
-      decided(view), flipLines(view), assertion(shown));
+      digits(view.digits), decided(view), flipLines(view), assertion(shown));
+    settle(() => spread(root.querySelector(".balance .names")));
   }
 
   function sum(view) {
@@ -55,17 +58,45 @@
     const gap = view.threshold > view.score && h("i", {
       class: "gap", style: { left: percent(view.score), width: percent(Math.min(view.threshold, 1) - view.score) },
     });
-    const near = Math.abs(view.threshold - view.score) < 0.16;
-    const after = view.score > view.threshold;
+    const word = (text, value, kind) => h("span", { class: kind || null, data: { at: value }, style: { left: percent(value) } }, text);
+    const turned = now !== null && now !== view.threshold;
     return h("div", { class: "balance", role: "img", "aria-label": `score ${view.score_text} of threshold ${view.threshold_text}` },
       h("div", { class: "beam" }, parts, gap, h("u", { style: { left: percent(view.threshold) } }),
-        now !== null && now !== view.threshold && h("s", { class: "now", title: "threshold now", style: { left: percent(now) } })),
-      h("div", { class: "names" },
-        now !== null && Math.abs(now - view.score) > 0.05 && Math.abs(now - view.threshold) > 0.12 && h("span", {
-          class: `turned ${now < view.score ? "left" : "right"}`, style: { left: percent(now) },
-        }, "what-if"),
-        h("span", { class: near ? (after ? "right" : "left") : "", style: { left: percent(view.score) } }, "score"),
-        h("span", { class: near ? (after ? "left" : "right") : "", style: { left: percent(view.threshold) } }, "threshold")));
+        turned && h("s", { class: "now", title: "threshold now", style: { left: percent(now) } })),
+      h("div", { class: "names" }, word("score", view.score), word("threshold", view.threshold), turned && word("what-if", now, "turned")));
+  }
+
+  // Each word under its place, but within the bar and clear of the others.
+  function spread(names) {
+    const room = names ? names.clientWidth : 0;
+    if (!room) return null;
+    const spots = [...names.children].map((element) => ({ element, width: element.offsetWidth, middle: Math.min(Math.max(Number(element.dataset.at), 0), 1) * room }))
+      .sort((a, b) => a.middle - b.middle);
+    let least = 0;
+    for (const spot of spots) {
+      spot.left = Math.max(spot.middle - spot.width / 2, least);
+      least = spot.left + spot.width + GAP;
+    }
+    let most = room;
+    for (const spot of spots.reverse()) {
+      spot.left = Math.min(spot.left, most - spot.width);
+      most = spot.left - GAP;
+    }
+    return () => spots.forEach((spot) => {
+      spot.element.style.left = `${((100 * (spot.left + spot.width / 2)) / room).toFixed(2)}%`;
+    });
+  }
+
+  // How likely each digit was as the grade; a hollow bar is a digit that would not have kept the step.
+  function digits(view) {
+    if (!view) return null;
+    if (view.absent) return h("p", { class: "quiet digits" }, `Digits of the grade: ${view.absent}.`);
+    return h("figure", { class: "digits" }, h("figcaption", {}, h("b", {}, "Digits of the grade"), " ", h("span", { class: "quiet" }, view.sentence)),
+      h("ol", { start: 0 }, view.bars.map((bar, digit) => h("li", {
+        class: `${bar.enough ? "enough" : ""} ${bar.likeliest ? "likeliest" : ""}`,
+        title: `digit ${digit}: probability ${bar.text}`,
+      }, h("span", { class: "column", "aria-hidden": "true" }, h("i", { style: { height: `${100 * bar.share}%` } })),
+      h("span", { "aria-label": `digit ${digit}: probability ${bar.text}` }, digit)))));
   }
 
   function decided(view) {
@@ -74,7 +105,7 @@
       view.decided.map((item) => h("button", {
         type: "button", class: "plain", data: { key: `decided ${item.label}` },
         title: "show this token", onclick: () => pick({ token: item.token }),
-      }, h("span", { class: `tag mono signal-${item.level}` }, token(item.text)), item.label)));
+      }, h("span", { class: `tag mono signal-${item.level}` }, token(item.text)), item.label, h("span", { class: "quiet" }, item.takes))));
   }
 
   // What would turn the verdict round; a line that a knob or a click can bring about is a button.

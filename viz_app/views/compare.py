@@ -95,7 +95,7 @@ def _runs(session: Session, abilities: Mapping[StrategyName, Ability]) -> list[d
     return rows + [
         {
             "label": f"specguard, preset {name}",
-            "off": "",
+            "off": abilities.get("specguard", Ability()).trouble,
             "set": {"strategy": "specguard", "preset": name},
         }
         for name in PRESETS

@@ -39,6 +39,7 @@ def evidence_view(sight: Sight | None, look: Look, branch: str = MAIN) -> dict[s
     counted = counted_tokens(candidate, trace.config, trace.pieces)
     rows = context_rows(trace, sight.step_index)
     shares = [row_shares(token, rows) for token in candidate.tokens]
+    token, mode = _weakest(sight, candidate, counted)
     most = axis_top(max((value for column in shares if column for value in column), default=0.0))
     return {
         "step": sight.step_index + 1,
@@ -51,7 +52,8 @@ def evidence_view(sight: Sight | None, look: Look, branch: str = MAIN) -> dict[s
             _token(sight, candidate, index, counted, shares[index])
             for index in range(len(candidate.tokens))
         ],
-        "selected": _weakest(sight, candidate, counted),
+        "selected": token,
+        "mode": mode,
         "modes": colour_modes(sight, candidate),
         "disagreement": disagreement(sight, candidate, counted),
         "curves": curves(sight, candidate, counted),
@@ -124,14 +126,21 @@ def _counts(sight: Sight, candidate: Candidate, counted: Sequence[int]) -> dict[
     return {"text": text, "title": f"Minima are taken over {which}; the others are hollow."}
 
 
-def _weakest(sight: Sight, candidate: Candidate, counted: Sequence[int]) -> int:
-    """The token to open at: what decided the verdict's first reading, else the least likely."""
-    judged = sight.candidate(None)
-    if sight.verdict is not None and judged is candidate:
-        for name in ("confidence", "target_confidence", "grounding"):
-            reading = sight.verdict.readings.get(name)
-            if reading is not None and reading.weakest_token is not None and reading.weight > 0:
-                return int(reading.weakest_token)
+def _weakest(sight: Sight, candidate: Candidate, counted: Sequence[int]) -> tuple[int, str]:
+    """The token to open at, and how to colour tokens: what the verdict's weakest reading says.
+
+    Without a verdict, the least likely token and confidence.
+    """
+    judged = sight.candidate(None) is candidate
+    verdict = sight.verdict if judged else None
+    decided = [
+        (reading.normalised, order, int(reading.weakest_token), name)
+        for order, (name, reading) in enumerate(() if verdict is None else verdict.readings.items())
+        if reading.weakest_token is not None and reading.weight > 0
+    ]
+    if decided:
+        _, _, token, name = min(decided)
+        return token, "grounding" if name == "grounding" else "confidence"
     values = [(candidate.tokens[i].logprob, i) for i in counted]
     measured = [(value, i) for value, i in values if value is not None]
-    return min(measured)[1] if measured else counted[0]
+    return min(measured)[1] if measured else counted[0], "confidence"

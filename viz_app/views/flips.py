@@ -6,11 +6,12 @@ Values are rounded to the side on which they hold: 0.747 where 0.7463 is needed,
 import math
 from typing import Any
 
-from specguard_core.config import ReadingName
+from specguard_core.config import KNOBS, ReadingName
 from specguard_core.readings import SIGNALS
 from specguard_core.types import Reading, Verdict
 from viz_app.sight import Sight
 from viz_app.views.candidates import candidate_labels, verdict_if_chosen
+from viz_app.views.gates import reached
 from viz_app.views.numbers import fixed, nats
 
 _NOISE = 1e-9
@@ -20,7 +21,7 @@ _NOISE = 1e-9
 def flips(sight: Sight, verdict: Verdict, index: int) -> list[dict[str, Any]]:
     """Lines, those that do flip it first; `knob` and `value` where a click can set one."""
     weighted = {name: r for name, r in verdict.readings.items() if r.weight > 0}
-    lines = [_threshold(verdict)]
+    lines = [threshold_line(verdict)]
     lines += [_reading(verdict, weighted, name) for name in weighted]
     if set(weighted) == {"confidence", "grounding"}:
         lines.append(_beta(verdict, weighted))
@@ -54,13 +55,17 @@ def below(value: float, decimals: int = 3) -> float:
     return round(upward(value, decimals) - 10.0**-decimals, decimals)
 
 
-def _threshold(verdict: Verdict) -> dict[str, Any]:
+def threshold_line(verdict: Verdict) -> dict[str, Any]:
+    """The threshold at which a verdict goes the other way; `does`: whether there is one."""
+    gate = reached(verdict)
+    words, highest = gate.knob.replace("_", " "), KNOBS[gate.knob].high
     if verdict.accepted:
-        value = above(verdict.score)
-        return _line("threshold raised to", fixed(value), value <= 1.01, "threshold", value)
-    value = downward(verdict.score)
-    exact = min(value, verdict.score)
-    return _line("threshold lowered to", fixed(value), True, "threshold", exact)
+        value = above(gate.value)
+        does = highest is not None and value <= highest
+        return _line(f"{words} raised to", fixed(value), does, gate.knob, value)
+    value = downward(gate.value)
+    exact = min(value, gate.value)
+    return _line(f"{words} lowered to", fixed(value), True, gate.knob, exact)
 
 
 def _reading(
@@ -73,15 +78,17 @@ def _reading(
     needed = (verdict.threshold * total - others) / reading.weight
     words = name.replace("_", " ")
     write = nats if SIGNALS[name].unit == "nat" else fixed
+    # A share has no bounds: it is its own normalised value.
+    low, high = (0.0, 1.0) if reading.basis == "share" else (reading.low, reading.high)
     if verdict.accepted:
-        if needed <= 0 or reading.low is None or reading.high is None:
+        if needed <= 0 or low is None or high is None:
             return _line(f"no {words} does: at least", fixed(others / total), does=False)
-        raw = reading.low + needed * (reading.high - reading.low)
+        raw = low + needed * (high - low)
         return _line(f"{words} lowered to, from {write(reading.raw)}", fixed(below(raw)), does=True)
     best = (others + reading.weight) / total
-    if needed > 1 or reading.low is None or reading.high is None:
+    if needed > 1 or low is None or high is None:
         return _line(f"no {words} does: at most", fixed(downward(best)), does=False)
-    raw = reading.low + needed * (reading.high - reading.low)
+    raw = low + needed * (high - low)
     return _line(f"{words} raised to, from {write(reading.raw)}", fixed(upward(raw)), does=True)
 
 

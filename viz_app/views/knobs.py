@@ -31,6 +31,7 @@ class Slider:
 
 _SLIDERS = {
     "threshold": Slider("threshold", 0, 1.01, 0.01, 2),
+    "reward_threshold": Slider("threshold", 0, 1.01, 0.01, 2),
     "grade_threshold": Slider("threshold", 0, 9.01, 0.1, 2),
     "beta": Slider("beta", 0, 1, 0.01, 2),
     "sparsify": Slider("sparsify", 0, 0.1, 0.005, 3),
@@ -189,7 +190,8 @@ def _stale(first: int | None, later: int) -> str:
 def _live(config: DecodeConfig) -> dict[str, Slider]:
     """The sliders that re-judge, beta or the weights in their place."""
     used = knobs_of(config.strategy)
-    sliders = {n: _SLIDERS[n] for n in ("threshold", "grade_threshold") if n in used}
+    gates = ("threshold", "reward_threshold", "grade_threshold")
+    sliders = {name: _SLIDERS[name] for name in gates if name in used}
     if "weights" not in used:
         return sliders
     for name in shown_knobs(config):

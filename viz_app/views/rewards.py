@@ -9,9 +9,9 @@ from typing import Any
 from specguard_core.decoder.chains import mean_reward
 from specguard_core.strategies import STRATEGIES, StepStrategy
 from specguard_core.types import Chain, Trace
-from specguard_core.verification import HIGHEST_GRADE
 from viz_app.session import Look, Session, chain_shown, place
 from viz_app.sight import Sight, steps_in_sight
+from viz_app.views.gates import Gate, gate_of
 from viz_app.views.numbers import fixed
 
 
@@ -20,10 +20,10 @@ def rewards_view(session: Session, shown: Session, look: Look) -> dict[str, Any]
 
     shown: the session as the one chain that is looked at.
     """
-    strategy = STRATEGIES[session.run_config.strategy]
-    if not isinstance(strategy, StepStrategy) or strategy.judge not in ("grade", "reward"):
+    strategy, gate = STRATEGIES[session.run_config.strategy], gate_of(session.run_config)
+    if not isinstance(strategy, StepStrategy) or gate is None or gate.knob == "threshold":
         return {}
-    view: dict[str, Any] = {"curve": _curve(shown, look)}
+    view: dict[str, Any] = {"curve": _curve(shown, look, gate)}
     if strategy.votes and session.trace is not None:
         view["votes"] = votes_view(session.trace, chain_shown(session, look))
     return view
@@ -75,18 +75,16 @@ def _won(trace: Trace) -> str:
     )
 
 
-def _curve(shown: Session, look: Look) -> dict[str, Any]:
+def _curve(shown: Session, look: Look, gate: Gate) -> dict[str, Any]:
     config = shown.run_config
-    graded = config.strategy == "specreason"
-    whole = HIGHEST_GRADE if graded else 1.0
-    threshold = config.grade_threshold if graded else config.threshold
+    graded = gate.knob == "grade_threshold"
     cursor = place(shown, look)
     at = shown.pace.stop_at(cursor)[0] if cursor else None
     points = [
         {
             "step": seen.step_index,
             "value": seen.verdict.score,
-            "text": fixed(seen.verdict.score * whole, 2 if graded else 3),
+            "text": fixed(seen.verdict.score * gate.whole, 2 if graded else 3),
             "kept": seen.verdict.accepted,
             "at": seen.step_index == at,
             "word": _word(seen),
@@ -97,9 +95,9 @@ def _curve(shown: Session, look: Look) -> dict[str, Any]:
     return {
         "name": "grade" if graded else "reward",
         "unit": _grading(config.grade_method) if graded else "of each drafted step, 0 to 1",
-        "top": fixed(whole, 0),
-        "threshold": threshold / whole,
-        "threshold_text": fixed(threshold, 2),
+        "top": fixed(gate.whole, 0),
+        "threshold": gate.value / gate.whole,
+        "threshold_text": fixed(gate.value, 2),
         "points": points,
         "n_steps": max(len(points), 1 + max((p["step"] for p in points), default=0)),
     }

@@ -74,6 +74,7 @@ def _end(line: Line) -> str:
 
 
 def _fallbacks(line: Line) -> list[int]:
-    """Steps that the target wrote, from 0."""
+    """Steps that the target wrote because the draft's was refused, from 0."""
     units = line.history[-1].trace.steps
-    return [step.index for step in units if step.outcome.source == "target"]
+    refused = (step for step in units if step.verdict is not None or step.outcome.forced)
+    return [step.index for step in refused if step.outcome.source == "target"]

@@ -1,8 +1,7 @@
 """Every threshold at once: what it would accept, let through and refuse in vain. Pure.
 
 judged       a draft's step with a score; a step that several branches share counts once
-label        whether a judged step is right, and how that is known; None where it is not
-left behind  after a wrong step was kept, later ones are no longer held against the known answer
+label        whether a judged step is right, and how that is known (see `rightness`)
 let through  a wrong step that scores at least the threshold
 in vain      a right step that scores below it
 """
@@ -10,23 +9,21 @@ in vain      a right step that scores below it
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 from specguard_core.config import KNOBS, DecodeConfig
-from specguard_core.equations import equation_errors, find_equations
 from specguard_core.errors import ConfigError, NotMeasured
 from specguard_core.evidence import context_before, evidence_key
 from specguard_core.regate import regate
-from specguard_core.text import join_pieces
-from specguard_core.training.labels import boxed_of, step_is_right
-from specguard_core.types import Candidate, Trace
-from viz_app.gold import Gold
+from specguard_core.types import Trace
+from viz_app.gold import NO_GOLD, Gold
 from viz_app.session import Look, Session
 from viz_app.views.flips import above
+from viz_app.views.gates import gate_of
 from viz_app.views.numbers import fixed
+from viz_app.views.rightness import Basis, known_steps, label
+from viz_app.views.tokens import plain_text
 
-Basis = Literal["gold steps", "answer", "equations"]
 HIGHEST = 1.01
 """The end of the threshold's range; it accepts nothing."""
 _BASIS_WORDS: dict[Basis, str] = {
@@ -54,19 +51,21 @@ def thresholds_view(session: Session, look: Look, gold: Gold) -> dict[str, Any]:
             "empty": "How much each threshold would accept will stand here, and what it would let "
             "through: step a run, or load the example."
         }
-    changes = _changes(session, look)
-    steps = judged_steps([*traces, *session.beside], changes, gold)
+    knob = _knob(session.run_config)
+    runs = [trace for trace in (*traces, *session.beside) if _knob(trace.config) == knob]
+    steps = judged_steps(runs, _changes(session, look, knob), gold)
     if not steps:
         return {"empty": "No step here has a score to hold against the threshold."}
-    run = session.run_config.threshold
-    now = run if look.knobs is None else look.knobs.threshold
+    run = getattr(session.run_config, knob)
+    now = run if look.knobs is None else getattr(look.knobs, knob)
     return {
+        "knob": knob,
         "curve": curve(steps),
         "run": run,
         "now": now,
         "high": HIGHEST,
         "n": len(steps),
-        "n_runs": len(traces) + len(session.beside),
+        "n_runs": len(runs),
         "beside": len(session.beside),
         "told": told(steps, now),
         "labels": labels_told(steps),
@@ -75,7 +74,7 @@ def thresholds_view(session: Session, look: Look, gold: Gold) -> dict[str, Any]:
 
 
 def judged_steps(
-    traces: Iterable[Trace], changes: dict[str, Any] | None = None, gold: Gold | None = None
+    traces: Iterable[Trace], changes: dict[str, Any] | None = None, gold: Gold = NO_GOLD
 ) -> list[Judged]:
     """The scored steps of some runs, each once, at the runs' own knobs but for `changes`."""
     found: dict[str, Judged] = {}
@@ -84,40 +83,22 @@ def judged_steps(
             judged = regate(trace, replace(trace.config, **(changes or {})))
         except (NotMeasured, ConfigError):
             continue
-        known = (gold or {}).get(trace.problem.strip())
-        answer = trace.gold
-        columns = zip(trace.steps, judged.verdicts, judged.selections, strict=True)
-        for step, verdict, selection in columns:
+        columns = zip(
+            trace.steps,
+            judged.verdicts,
+            judged.selections,
+            known_steps(trace, gold)[:-1],
+            strict=True,
+        )
+        for step, verdict, selection, known in columns:
             graded = verdict is not None and "grade" in verdict.readings
             if verdict is not None and not graded and step.candidates:
                 one = step.candidates[0 if selection is None else selection.chosen]
-                text = _text(one, trace)
-                right, basis = label(text, known, step.index, answer)
+                text = plain_text(one, trace.pieces)
+                right, basis = label(text, known.steps, step.index, known.answer)
                 key = evidence_key(context_before(trace, step.index), one.token_ids)
                 found[f"{key} {verdict.score!r}"] = Judged(key, verdict.score, right, basis)
-            kept = _text(step.output, trace)
-            if label(kept, known, step.index, answer)[0] is False:
-                answer = None
-            if not _is_step(known, step.index, kept):
-                known = None
     return list(found.values())
-
-
-def label(
-    text: str, known: Sequence[str] | None, index: int, answer: str | None
-) -> tuple[bool | None, Basis | None]:
-    """Whether a step is right, and by what: gold steps, else the gold answer, else equations.
-
-    known and answer are None where they say nothing: not given, or left behind by the text so far.
-    """
-    if known is not None and index < len(known):
-        return step_is_right(known[index], text), "gold steps"
-    boxed = boxed_of(text)
-    if answer is not None and boxed:
-        return _number(boxed[-1]) == _number(answer), "answer"
-    if find_equations(text):
-        return not equation_errors(text), "equations"
-    return None, None
 
 
 def curve(steps: Sequence[Judged]) -> list[list[float | None]]:
@@ -184,31 +165,21 @@ def _of(count: int, total: int, words: str) -> str:
     return f"{count} of {total} {words}" if total else f"none known: {words}"
 
 
-def _changes(session: Session, look: Look) -> dict[str, Any]:
+def _knob(config: DecodeConfig) -> str:
+    """The threshold that a run's scores are held against; runs of another are of another scale."""
+    gate = gate_of(config)
+    return "threshold" if gate is None else gate.knob
+
+
+def _changes(session: Session, look: Look, knob: str) -> dict[str, Any]:
     """Judge and select knobs that are turned, but for the threshold."""
     run: DecodeConfig = session.run_config
     if look.knobs is None:
         return {}
     return {
         name: getattr(look.knobs, name)
-        for name, knob in KNOBS.items()
-        if knob.effect in ("judge", "select")
-        and name != "threshold"
+        for name, row in KNOBS.items()
+        if row.effect in ("judge", "select")
+        and name != knob
         and getattr(look.knobs, name) != getattr(run, name)
     }
-
-
-def _is_step(known: Sequence[str] | None, index: int, text: str) -> bool:
-    return known is not None and index < len(known) and step_is_right(known[index], text)
-
-
-def _text(candidate: Candidate, trace: Trace) -> str:
-    return join_pieces(candidate.token_ids, trace.pieces).strip()
-
-
-def _number(text: str) -> Fraction | str:
-    cleaned = text.replace(",", "").replace("$", "").strip()
-    try:
-        return Fraction(cleaned)
-    except (ValueError, ZeroDivisionError):
-        return cleaned

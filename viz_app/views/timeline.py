@@ -1,16 +1,15 @@
 """The timeline: one block per step. Width is tokens, height and fill are the score."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from specguard_core.config import DecodeConfig
-from specguard_core.readings import HIGHEST_GRADE
-from specguard_core.strategies import STRATEGIES, StepStrategy
 from viz_app.breakpoints import hits
 from viz_app.session import Look, Session, place
 from viz_app.sight import Sight, steps_in_sight
 from viz_app.views.blocks import block_bars
+from viz_app.views.gates import Gate, gate_of
 from viz_app.views.numbers import decimals_apart, fixed, level
+from viz_app.views.rightness import Wrong
 from viz_app.views.tokens import step_text
 from viz_app.whatif import WhatIf
 
@@ -21,16 +20,26 @@ STEADY_TOKENS = 60
 _MOST_TEXT = 100
 
 
-def timeline_view(session: Session, look: Look, whatif: WhatIf | None = None) -> dict[str, Any]:
-    """Every step so far, the threshold as run and as set now, and where the cursor stands."""
+def timeline_view(
+    session: Session,
+    look: Look,
+    whatif: WhatIf | None = None,
+    faults: Mapping[int, Wrong] | None = None,
+) -> dict[str, Any]:
+    """Every step so far, the threshold as run and as set now, and where the cursor stands.
+
+    faults: the steps that are wrong, by index.
+    """
     sights = steps_in_sight(session)
     of_steps = session.pace.unit == "step"
     blocks = [_block(sight) for sight in sights] if of_steps else block_bars(session)
     trace = session.trace
     if trace is not None and session.breakpoints:
-        for block, step in zip(blocks, trace.steps, strict=False):
-            block["hits"] = hits(session.breakpoints, step, trace)
+        for block, unit in zip(blocks, trace.units, strict=False):
+            block["hits"] = hits(session.breakpoints, unit, trace)
     _mark(blocks, session)
+    for index, fault in (faults or {}).items():
+        blocks[index]["wrong"] = fault.reason
     if whatif is not None and of_steps:
         for block, sight in zip(blocks, sights, strict=True):
             block["stale"] = whatif.is_stale(sight.step_index)
@@ -50,25 +59,6 @@ def timeline_view(session: Session, look: Look, whatif: WhatIf | None = None) ->
         "phases": list(session.pace.phases),
         "n_phases": session.pace.n,
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """The knob a step's score must reach: its name, its value, and what a score of 1 is in it."""
-
-    knob: str
-    value: float
-    whole: float
-
-
-def gate_of(config: DecodeConfig) -> Gate | None:
-    """The threshold of a run's strategy; None where it judges no step by one."""
-    strategy = STRATEGIES[config.strategy]
-    if not isinstance(strategy, StepStrategy) or strategy.judge in ("always", "never"):
-        return None
-    if strategy.judge == "grade":
-        return Gate("grade_threshold", config.grade_threshold, HIGHEST_GRADE)
-    return Gate("threshold", config.threshold, 1.0)
 
 
 def _gate_view(run: Gate, now: Gate) -> dict[str, Any]:
@@ -148,7 +138,10 @@ def outcome_word(sight: Sight) -> tuple[str, str]:
         )
     if outcome.source == "edited":
         return "edited", "edited"
-    kind, word = ("accepted", "accepted") if outcome.source == "draft" else ("fallback", "fallback")
-    if sight.verdict is None:
-        return kind, "kept unchecked" if outcome.source == "draft" else "by target"
-    return ("forced " + kind, "forced " + word) if outcome.forced else (kind, word)
+    by_target = outcome.source == "target"
+    if sight.verdict is None and not outcome.forced:
+        # The strategy's rule, and nobody's refusal.
+        return ("target", "by target") if by_target else ("accepted", "kept unchecked")
+    kind = "fallback" if by_target else "accepted"
+    kind = f"forced {kind}" if outcome.forced else kind
+    return kind, kind

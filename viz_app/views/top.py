@@ -9,12 +9,16 @@ from typing import Any
 from specguard_core.config import StrategyName
 from specguard_core.evidence import Evidence
 from specguard_core.presets import PRESETS, difference
+from specguard_core.remarks import remark_on
 from specguard_core.strategies import knobs_of
-from specguard_core.types import ModelInfo
 from viz_app.abilities import Ability
-from viz_app.breakpoints import KINDS, hits, words_of
+from viz_app.breakpoints import KINDS, hits, kind_words, words_of
+from viz_app.pairs import Offer
+from viz_app.recordings import Recording
 from viz_app.session import Look, Problem, Session, place
 from viz_app.views.numbers import megabytes, milliseconds
+from viz_app.views.pairs import pairs_view
+from viz_app.views.rightness import Wrong
 from viz_app.views.strategies import strategies_view
 from viz_app.whatif import WhatIf
 
@@ -24,35 +28,40 @@ class Desk:
     """What stands around a session: the models' names and state, and whether work is going on.
 
     pair       (draft, target) as they are called on the page
+    sources    the two in full, for whoever hovers; None where the page is not to say
     models     one sentence on the models: "models not loaded yet", "models idle", ...
     progress   what a run is doing now; None where nothing runs
-    example    whether a recorded session ships that opens without a model
+    recordings     runs that open without a model
     abilities  by strategy, whether the models can run it; empty before they are loaded
     locked     why no model may work here, in one sentence; empty where one may
     lost       whether the page shows a run that the server no longer has
+    offers     pairs that may be chosen; free: any other may be, by its name
     """
 
     pair: tuple[str, str]
     models: str
     progress: str | None = None
-    example: bool = False
+    recordings: Sequence[Recording] = ()
     locked: str = ""
     abilities: Mapping[StrategyName, Ability] = field(default_factory=dict)
     lost: bool = False
+    sources: tuple[str, str] | None = None
+    offers: Sequence[Offer] = ()
+    free: bool = False
 
 
 def top_view(session: Session, look: Look, desk: Desk) -> dict[str, Any]:
     """Transport, phases reached, place, pair, preset and seed."""
     cursor, last = place(session, look), max(len(session.history) - 1, 0)
     running = desk.progress is not None
-    phases = session.pace.phases
+    phases, unit = session.pace.phases, session.pace.unit
     step, phase = session.pace.stop_at(cursor) if cursor else (None, None)
     reached = -1 if phase is None else phases.index(phase)
     at_end = cursor == last and (session.finished or bool(desk.locked))
     can_go_on = bool(session.problem.question.strip()) and not at_end
     name, changes = preset_of(session)
     return {
-        "unit": session.pace.unit,
+        "unit": unit,
         "phases": [
             {"name": p, "state": "on" if i == reached else ("done" if i < reached else "")}
             for i, p in enumerate(phases)
@@ -71,6 +80,8 @@ def top_view(session: Session, look: Look, desk: Desk) -> dict[str, Any]:
         },
         "draft": desk.pair[0],
         "target": desk.pair[1],
+        "sources": list(desk.sources or desk.pair),
+        **pairs_view(session.pair, desk.pair, desk.offers, free=desk.free and not desk.locked),
         "strategy": session.run_config.strategy,
         "strategies": strategies_view(session.run_config, desk.abilities),
         "preset": name,
@@ -78,16 +89,30 @@ def top_view(session: Session, look: Look, desk: Desk) -> dict[str, Any]:
         "presets": [{"name": p, "text": _preset_text(p), "chosen": p == name} for p in PRESETS],
         "seed": session.run_config.seed,
         "breakpoints": [
-            {"kind": p.kind, "value": p.value, "words": words_of(p), "armed": p.enabled}
+            {
+                "kind": p.kind,
+                "value": p.value,
+                "words": words_of(p, unit),
+                "armed": p.enabled,
+                "off": KINDS[p.kind].why_not(unit),
+            }
             for p in session.breakpoints
         ],
         "next_hit": _next_hit(session, cursor),
         "kept_units": last // session.pace.n,
         "kinds": [
-            {"kind": name, "words": kind.words, "value": kind.value} for name, kind in KINDS.items()
+            {
+                "kind": name,
+                "words": kind_words(name, unit),
+                "value": kind.value,
+                "off": kind.why_not(unit),
+            }
+            for name, kind in KINDS.items()
         ],
         "kept": _kept(session),
-        "example": desk.example,
+        "recordings": [
+            {"name": one.name, "title": one.title, "text": one.sentence} for one in desk.recordings
+        ],
         "notice": session.notice,
     }
 
@@ -97,8 +122,12 @@ def problem_view(
     examples: Sequence[Problem],
     right: bool | None,
     whatif: WhatIf | None = None,
+    faults: Mapping[int, Wrong] | None = None,
 ) -> dict[str, Any]:
-    """The question, its gold answer, and the run's answer with a word on it."""
+    """The question, its gold answer, the run's answer with a word on it, and where it went wrong.
+
+    faults: the steps that are wrong, by index.
+    """
     trace = session.trace
     finish = None if trace is None else trace.finish
     answer = None if finish is None else finish.answer
@@ -109,6 +138,7 @@ def problem_view(
         "answer": "none found" if answer is None else answer,
         "stale": whatif is not None and whatif.first_flip is not None,
         "right": right,
+        "fault": _first_fault(faults or {}),
         "hand": _by_hand(session),
         "begun": bool(session.history) and finish is None,
         "reason": "" if finish is None else FINISH_WORDS[finish.reason],
@@ -116,6 +146,14 @@ def problem_view(
             {"id": p.problem_id, "question": p.question, "gold": p.gold} for p in examples
         ],
     }
+
+
+def _first_fault(faults: Mapping[int, Wrong]) -> dict[str, Any] | None:
+    """The first step that is wrong, and why; None where none is known to be."""
+    if not faults:
+        return None
+    index = min(faults)
+    return {"step": index, "reason": faults[index].reason}
 
 
 def status_view(
@@ -129,6 +167,7 @@ def status_view(
         facts.append(f"viewing event {cursor} of {last}")
     if trace is not None and trace.finish is not None:
         facts.append(f"ended: {FINISH_WORDS[trace.finish.reason]}")
+        facts += [remark] if (remark := remark_on(trace)) else []
     if evidence is not None and evidence.size_bytes:
         facts.append(f"evidence kept, {megabytes(evidence.size_bytes)}")
     if views := session.target_views:
@@ -159,14 +198,6 @@ def preset_of(session: Session) -> tuple[str, list[str]]:
     }
     order = sorted(apart, key=lambda name: (len(apart[name]), name != "cpu"))
     return order[0], apart[order[0]]
-
-
-def describe(info: ModelInfo) -> str:
-    """One line on a loaded model."""
-    if info.remote:
-        return f"on a server, {info.source}"
-    size = info.n_parameters / 1e6
-    return f"{info.architecture}, {size:,.2g} M parameters, {info.dtype} on {info.device}"
 
 
 def _position(session: Session, step: int | None) -> str:
@@ -201,9 +232,9 @@ def _next_hit(session: Session, cursor: int) -> int | None:
     trace = session.trace
     if trace is None or not any(point.enabled for point in session.breakpoints):
         return None
-    stops = ((session.pace.cursor_at(step.index), step) for step in trace.steps)
-    ahead = ((stop, step) for stop, step in stops if stop > cursor)
-    return next((stop for stop, step in ahead if hits(session.breakpoints, step, trace)), None)
+    stops = ((session.pace.cursor_at(unit.index), unit) for unit in trace.units)
+    ahead = ((stop, unit) for stop, unit in stops if stop > cursor)
+    return next((stop for stop, unit in ahead if hits(session.breakpoints, unit, trace)), None)
 
 
 def _kept(session: Session) -> str:

@@ -6,18 +6,23 @@ from typing import Any
 from specguard_core.config import ReadingName
 from specguard_core.readings import SIGNALS
 from specguard_core.types import Candidate, Reading, Verdict
+from viz_app.gold import NO_GOLD, Gold
 from viz_app.session import WRITTEN, Look
 from viz_app.sight import Sight
 from viz_app.views.candidates import shown_index, shown_name, verdict_if_chosen
-from viz_app.views.flips import flips
+from viz_app.views.digits import digits_view
+from viz_app.views.flips import flips, threshold_line
 from viz_app.views.numbers import MINUS, adding_up, decimals_apart, fixed, level, nats, significant
+from viz_app.views.rightness import known_steps, wrong
 from viz_app.views.scales import bounds_of
-from viz_app.views.tokens import token_text
+from viz_app.views.tokens import plain_text, token_text
 from viz_app.whatif import WhatIf
 
 
-def why_view(sight: Sight | None, look: Look, whatif: WhatIf | None = None) -> dict[str, Any]:
-    """What the rule said of the candidate that is looked at, and why."""
+def why_view(
+    sight: Sight | None, look: Look, whatif: WhatIf | None = None, gold: Gold = NO_GOLD
+) -> dict[str, Any]:
+    """What the rule said of the candidate that is looked at, and why; whether it was mistaken."""
     if sight is None:
         return {"empty": "Why a step was kept or refused will stand here, as a sum."}
     index = shown_index(sight, look)
@@ -40,7 +45,9 @@ def why_view(sight: Sight | None, look: Look, whatif: WhatIf | None = None) -> d
         "step": sight.step_index + 1,
         "name": shown_name(sight, look),
         **arithmetic(verdict),
+        "digits": digits_view(verdict, sight.trace.config),
         "sentence": _sentence(sight, verdict, judged),
+        "fault": _fault(sight, verdict, index, gold),
         "uncalibrated": _uncalibrated(sight, verdict),
         "decided": _decided(sight, verdict, sight.candidates[index]),
         "flips": flips(sight, verdict, index),
@@ -193,17 +200,35 @@ def _sentence(sight: Sight, verdict: Verdict, judged: bool) -> list[str]:
     return [first, f"so {then}."]
 
 
+def _fault(sight: Sight, verdict: Verdict, index: int, gold: Gold) -> str:
+    """What is wrong with a candidate, beside the verdict on it; empty where nothing is known."""
+    trace, candidate = sight.trace, sight.candidates[index]
+    known = known_steps(trace, gold)[sight.step_index]
+    found = wrong(plain_text(candidate, trace.pieces), known, sight.step_index)
+    if found is None:
+        return ""
+    what = "wrong" if found.certain else "another step than the known one"
+    if not verdict.accepted:
+        return f"It is {what} indeed: {found.reason}."
+    catch = threshold_line(verdict)
+    caught = f" With the {catch['text']} {catch['value']} it is refused." if catch["does"] else ""
+    return f"Yet it is {what}: {found.reason}.{caught}"
+
+
 def _uncalibrated(sight: Sight, verdict: Verdict) -> bool:
     config = sight.trace.config
     return config.normalisation == "calibrated" and any(
-        reading.basis == "fixed" for reading in verdict.readings.values() if reading.weight > 0
+        reading.basis == "fixed" and SIGNALS[name].token_value is not None
+        for name, reading in verdict.readings.items()
+        if reading.weight > 0
     )
 
 
 def _decided(sight: Sight, verdict: Verdict, candidate: Candidate) -> list[dict[str, Any]]:
-    """The token behind each weighted minimum."""
+    """The token behind each weighted minimum, and what it took from the score; weakest first."""
+    total = math.fsum(reading.weight for reading in verdict.readings.values())
     decided = []
-    for name, reading in verdict.readings.items():
+    for name, reading in sorted(verdict.readings.items(), key=lambda row: row[1].normalised):
         if reading.weight == 0 or reading.weakest_token is None:
             continue
         in_nats = SIGNALS[name].unit == "nat"
@@ -217,6 +242,7 @@ def _decided(sight: Sight, verdict: Verdict, candidate: Candidate) -> list[dict[
                 "level": level(share),
                 "label": f"{name.replace('_', ' ')} "
                 + (nats(reading.raw) if in_nats else fixed(reading.raw + (reading.expected or 0))),
+                "takes": f"takes {fixed(reading.weight / total * (1 - reading.normalised))}",
             }
         )
     return decided
