@@ -52,6 +52,15 @@ def test_a_run_that_ships_opens_with_its_evidence_and_every_panel_draws_it(recor
     assert size < MOST_BYTES
 
 
+def test_the_bar_names_the_models_of_the_run_and_not_those_of_the_page():
+    desk = Desk(("abacus-draft", "abacus-target"), "not loaded", recordings=SHIPPED)
+    view = top_view(from_file(SHIPPED[0].open()[0]), Look(), desk)
+    assert (view["draft"], view["target"]) == ("qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
+    assert top_view(Session(), Look(), desk)["draft"] == "abacus-draft"
+    own = next(recording for recording in SHIPPED if recording.path == EXAMPLE)
+    assert top_view(from_file(own.open()[0]), Look(), desk)["target"] == "abacus-target"
+
+
 def test_titles_differ_and_what_is_said_of_each_is_one_sentence():
     assert len({recording.title for recording in SHIPPED}) == len(SHIPPED)
     for recording in SHIPPED:

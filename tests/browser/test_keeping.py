@@ -121,7 +121,7 @@ def test_a_link_opens_the_run_and_one_to_nothing_is_a_sentence(visit, browser):
     assert page.inner_text(LABELS) == labels
     for query, sentence in (
         ("?trace=abc", "expected a link that this server gave out"),
-        ("?example=<img src=x>", "expected an example out of example, "),
+        ("?example=<img src=x>", "expected an example out of real-overtime, "),
     ):
         page.goto(f"{visit.address}/{query}")
         page.wait_for_selector(".sg-top .notice")

@@ -11,8 +11,10 @@ from specguard_core.evidence import Evidence
 from specguard_core.presets import PRESETS, difference
 from specguard_core.remarks import remark_on
 from specguard_core.strategies import knobs_of
+from specguard_core.types import Trace
 from viz_app.abilities import Ability
 from viz_app.breakpoints import KINDS, hits, kind_words, words_of
+from viz_app.names import short_name
 from viz_app.pairs import Offer
 from viz_app.recordings import Recording
 from viz_app.session import Look, Problem, Session, place
@@ -78,9 +80,7 @@ def top_view(session: Session, look: Look, desk: Desk) -> dict[str, Any]:
             "stop": running,
             "reset": bool(session.history) and not running,
         },
-        "draft": desk.pair[0],
-        "target": desk.pair[1],
-        "sources": list(desk.sources or desk.pair),
+        **_written_by(session.trace, desk),
         **pairs_view(session.pair, desk.pair, desk.offers, free=desk.free and not desk.locked),
         "strategy": session.run_config.strategy,
         "strategies": strategies_view(session.run_config, desk.abilities),
@@ -185,6 +185,15 @@ FINISH_WORDS = {
     "max_new_tokens": "token limit",
     "repeated_steps": "steps repeat",
 }
+
+
+def _written_by(trace: Trace | None, desk: Desk) -> dict[str, Any]:
+    """The models of the run that is shown, which need not be the page's own; those before a run."""
+    names, sources = list(desk.pair), list(desk.sources or desk.pair)
+    for role, info in enumerate(() if trace is None else (trace.draft, trace.target)):
+        if info is not None and short_name(info.source) != names[role]:
+            names[role], sources[role] = short_name(info.source), info.source
+    return {"draft": names[0], "target": names[1], "sources": sources}
 
 
 def preset_of(session: Session) -> tuple[str, list[str]]:
