@@ -73,7 +73,7 @@ def main(flags: Sequence[str]) -> int:
 
     import app
 
-    return app.main(flags, load=lambda _: load())
+    return app.main(flags, load=lambda given: load(given.draft, given.target))
 
 
 if __name__ == "__main__":

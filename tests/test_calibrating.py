@@ -3,18 +3,19 @@
 from dataclasses import replace
 
 import pytest
+from builders import pair
 from sample_traces import calibration, coin_trace
 
 from specguard_core.errors import UsageError
 from specguard_core.types import Trace
-from viz_app import calibrating
+from viz_app import phases
 from viz_app.branches import rerun
 from viz_app.calibrating import N_PROBLEMS, Calibrate, calibrate_move, calibrated, told
 from viz_app.requests import departed
 from viz_app.session import Look, Session, opened
 from viz_app.views.knobs import knobs_view
 from viz_app.whatif import what_if
-from viz_app.work import Job, Loaded
+from viz_app.work import Job, Loaded, Pair
 
 
 def bare() -> Trace:
@@ -56,9 +57,11 @@ def test_calibrating_shows_its_progress_and_leaves_the_run_as_it_was(monkeypatch
         on_problem(len(problems))
         return calibration()
 
-    monkeypatch.setattr(calibrating, "calibrate", quick)
+    monkeypatch.setattr(phases, "calibrate", quick)
     session = opened(Session(), bare())
-    frames = calibrated(session, calibrate_move(None), Loaded(None, None), Job(), 0.01)
+    models = Pair(lambda: Loaded(pair(), None), ("a", "b"))
+    models.get()
+    frames = calibrated(session, calibrate_move(None), models, Job(), 0.01)
     *_, (after, words) = frames
     assert after.calibration == calibration()
     assert after.history == session.history

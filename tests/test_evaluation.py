@@ -280,7 +280,8 @@ def test_the_draft_folder_may_hold_its_own_calibration(bench: Bench, tmp_path: P
     bench.draft = ScriptedModel(info=info)
     out = tmp_path / "calibration.json"
     assert bench("calibrate", "--problems", tmp_path / "problems.jsonl", "--out", out).code == 0
-    assert "uncalibrated" not in bench("decode", "--problem", PROBLEM).out
-    assert "uncalibrated" in bench("decode", "--problem", PROBLEM, "--calibration", "none").out
+    decode = ("decode", "--problem", PROBLEM, "--preset", "cpu")
+    assert "uncalibrated" not in bench(*decode).out
+    assert "uncalibrated" in bench(*decode, "--calibration", "none").out
     bench.target = renamed(bench.target, "other")
-    assert "uncalibrated" in bench("decode", "--problem", PROBLEM).out
+    assert "uncalibrated" in bench(*decode).out

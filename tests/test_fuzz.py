@@ -48,8 +48,12 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "system_prompt": ("", "Think."),
     "grade_prompt": ("Grade: ", "?"),
 }
-LEFT_OUT = {"selection_method": ("sentence-transformers",), "grounding_correction": ("position",)}
-"""Values that need other weights or a calibration; tests of their own have them."""
+LEFT_OUT = {
+    "selection_method": ("sentence-transformers",),
+    "grounding_correction": ("position",),
+    "enable_thinking": ("on", "off"),
+}
+"""Values that need other weights, a calibration or a template; tests of their own have them."""
 
 
 def values(name: str) -> st.SearchStrategy[Any]:

@@ -185,7 +185,7 @@ def _beside(
 
 def _on(session: Session, move: Move, pair: Pair, room: Room, job: Job) -> Iterator[Frame]:
     """One transition after the other, as far as the move goes."""
-    drawn = time.monotonic()
+    drawn, shown = time.monotonic(), session
     for _ in _transitions(session, move):
         state = session.head
         if state is None or isinstance(state, Finished):
@@ -194,7 +194,8 @@ def _on(session: Session, move: Move, pair: Pair, room: Room, job: Job) -> Itera
         task = Task(partial(pair.run, Advance(state), Hands(partial(_count, job), job.stop.is_set)))
         for seconds in task.ticks(TICK_SECONDS):
             drawn = time.monotonic()
-            yield Frame(session, _progress(session, job, seconds), grown=False)
+            yield Frame(session, _progress(session, job, seconds), grown=session is not shown)
+            shown = session
         after, event = task.result()
         room.evidence.record(event)
         session = grown(session, after)
@@ -206,7 +207,7 @@ def _on(session: Session, move: Move, pair: Pair, room: Room, job: Job) -> Itera
             break
         late = time.monotonic() - drawn >= TICK_SECONDS
         if late:
-            drawn = time.monotonic()
+            drawn, shown = time.monotonic(), session
         progress = _progress(session, job, 0.0)
         # Unseen frames still carry the session, so that a stop loses nothing.
         yield Frame(session, progress, grown=late)

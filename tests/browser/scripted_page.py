@@ -6,6 +6,7 @@ What the question says decides how the pair behaves: "slowly" takes its time ove
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
@@ -74,10 +75,10 @@ class Moody(ScriptedModel):
         return super().sample_steps(requests, on_token=patient, should_stop=should_stop)
 
 
-def load() -> Loaded:
-    """A fresh pair."""
-    draft = Moody(DRAFT, info=scripted_info("draft"))
-    target = Moody(TARGET, info=scripted_info("target"))
+def load(draft_source: str = "draft", target_source: str = "target") -> Loaded:
+    """A fresh pair that says it came from there."""
+    draft = Moody(DRAFT, info=replace(scripted_info("draft"), source=draft_source))
+    target = Moody(TARGET, info=replace(scripted_info("target"), source=target_source))
     return Loaded(Models(ScriptedVocabulary(), draft, target), None)
 
 

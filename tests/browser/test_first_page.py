@@ -136,7 +136,7 @@ def test_two_visitors_do_not_see_each_other(visit, browser):
     other.wait_for_selector(".sg-top .transport")
     assert blocks(other) == 0
     other.click('[data-key="question"]')
-    other.locator(".editor li button").nth(1).click()
+    other.locator(".editor li button", has_text="Every day Rosa").click()
     other.wait_for_function("!document.querySelector('.editor')")
     press_step(visit)
     assert blocks(visit.page) == 2

@@ -130,10 +130,15 @@ def knobs_view(
 
 
 def uncalibrated(own: Calibration | None, trace: Trace | None, now: DecodeConfig) -> str:
-    """Which weighted readings have no calibrated bounds at these knobs; empty where all have."""
-    if trace is None or now.normalisation != "calibrated" or now.strategy != "specguard":
+    """Which weighted readings have no calibrated bounds at these knobs; empty where all have.
+
+    Fixed bounds are a choice only where there are others.
+    """
+    if trace is None or now.strategy != "specguard":
         return ""
     known = trace.calibration or own
+    if now.normalisation == "candidates" or (now.normalisation == "fixed" and known):
+        return ""
     missing = [
         name.replace("_", " ")
         for name in now.weight

@@ -216,8 +216,8 @@ def _fault(sight: Sight, verdict: Verdict, index: int, gold: Gold) -> str:
 
 
 def _uncalibrated(sight: Sight, verdict: Verdict) -> bool:
-    config = sight.trace.config
-    return config.normalisation == "calibrated" and any(
+    way, known = sight.trace.config.normalisation, sight.trace.calibration
+    return (way == "calibrated" or (way == "fixed" and known is None)) and any(
         reading.basis == "fixed" and SIGNALS[name].token_value is not None
         for name, reading in verdict.readings.items()
         if reading.weight > 0
