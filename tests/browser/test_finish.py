@@ -138,7 +138,7 @@ def test_on_a_phone_every_menu_stays_in_the_window(visit):
 # What stands open and reaches beyond the window.
 _BEYOND = """() => [...document.querySelectorAll(".sheet, .sheet *")].filter((element) => {
   const box = element.getBoundingClientRect();
-  return box.width > 0 && (box.left < 0 || box.right > innerWidth);
+  return element.checkVisibility() && box.width > 0 && (box.left < 0 || box.right > innerWidth);
 }).map((element) => element.className)"""
 
 # Names in the top bar that an ellipsis cuts.
