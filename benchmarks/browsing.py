@@ -34,7 +34,7 @@ PROBE = """
 try { localStorage.setItem('specguard tour', 'seen'); } catch { /* no storage here */ }
 window.measured = (act, panel, isThere, quiet) => new Promise((done, failed) => {
   const before = SpecGuard.views[panel];
-  let began = 0, number = 0, timer = null;
+  let began = 0, number = 0, timer = null, late = null;
   const watch = new MutationObserver(() => {
     if (SpecGuard.views[panel] === before || !isThere()) return;
     clearTimeout(timer);
@@ -42,14 +42,16 @@ window.measured = (act, panel, isThere, quiet) => new Promise((done, failed) => 
     requestAnimationFrame(() => requestAnimationFrame(() => {
       if (mine !== number) return;
       const took = performance.now() - began;
-      timer = setTimeout(() => { watch.disconnect(); done(took); }, quiet);
+      timer = setTimeout(() => { watch.disconnect(); clearTimeout(late); done(took); }, quiet);
     }));
   });
   for (const [name, root] of Object.entries(SpecGuard.roots)) {
     if (['answer', 'copy', 'files', 'models'].includes(name)) continue;
     watch.observe(root, { childList: true, subtree: true, characterData: true, attributes: true });
   }
-  setTimeout(() => failed(new Error(`the ${panel} panel did not change within 110 s`)), 110_000);
+  // Cleared in the end: while it is due it holds the view before, and the heap would seem to grow.
+  const told = `the ${panel} panel did not change within 110 s`;
+  late = setTimeout(() => failed(new Error(told)), 110_000);
   began = performance.now();
   act();
 });
