@@ -21,7 +21,8 @@ from transformers import AutoModelForCausalLM, Qwen2Config
 from specguard_core import load_models
 from specguard_core.backends.hf import HfModel
 from specguard_core.backends.loading import prepare
-from specguard_core.backends.placement import choose_dtype
+from specguard_core.backends.placement import Place, choose_dtype
+from specguard_core.backends.prepacking import prepack
 from specguard_core.backends.sources import Source
 from specguard_core.backends.tokenizer import HfVocabulary
 from specguard_core.bundled import DRAFT, PROBLEMS, TARGET
@@ -138,6 +139,8 @@ def random_subject(shape: Shape, n_prefix: int, dtype: str, spread: float) -> Su
     raw = random_model(shape, dtype, spread)
     vocabulary: Any = NumberedVocabulary(shape.n_ids, random_ids(n_prefix, shape.n_ids))
     info = prepare(raw, Source(shape.name, shape.name, {}))
+    if Place("cpu", raw.dtype).prepacks:
+        prepack(raw)
     draft, target = (HfModel(raw, info, vocabulary) for _ in range(2))
     models = Models(vocabulary, draft=draft, target=target)
     return Subject(shape.name, models, models, ("a problem",), vocabulary.prefix, None, False)

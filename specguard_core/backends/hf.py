@@ -19,6 +19,7 @@ from specguard_core.backends.engine import Engine
 from specguard_core.backends.loading import load_weights, prepare
 from specguard_core.backends.parts import Asked, memory_needed, prepared, prompting_tokenizer
 from specguard_core.backends.placement import SPREAD, require_room
+from specguard_core.backends.prepacking import prepack
 from specguard_core.backends.reward import load_reward
 from specguard_core.backends.tokenizer import HfVocabulary, read_template
 from specguard_core.errors import UsageError
@@ -203,7 +204,10 @@ def load_models(
     for part in parts:
         told(f"loading {part.role} {part.source.name}")
         model = load_weights(part.source, part.config, part.place, device_map)
-        loaded[part.role] = HfModel(model, prepare(model, part.source), vocabulary)
+        info = prepare(model, part.source)
+        if device_map is None and part.place.prepacks:
+            prepack(model)
+        loaded[part.role] = HfModel(model, info, vocabulary)
     written: StepModel | None = loaded.get("target")
     if address is not None:
         told("asking the server")

@@ -4,6 +4,7 @@ place      a device, a precision, and the bits of packed weights where they are 
 spread     a device name of ours: over all devices, then the processor's memory, then the disk, as
            accelerate divides them
 packed     8- or 4-bit weights by bitsandbytes; embeddings and norms stay as they are
+prepacked  weights in the processor's own layout, see prepacking.py
 free       bytes that can be taken now, without what other programs could give back
 """
 
@@ -39,10 +40,12 @@ class Counts:
     """Numbers of a model's parameters; shared weights count once.
 
     linear   those of linear layers inside the model, the ones that can be packed
+    tied     those of an output layer that are the embedding's, too
     """
 
     total: int
     linear: int
+    tied: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +56,16 @@ class Place:
     dtype: torch.dtype
     bits: int | None = None
 
+    @property
+    def prepacks(self) -> bool:
+        """Whether the weights are laid out anew for this processor."""
+        return self.device == "cpu" and self.dtype == torch.bfloat16 and computes_in_bf16()
+
     def weight_bytes(self, counts: Counts) -> int:
-        """Memory of the parameters."""
+        """Memory of the parameters; what two layers share is there twice where it is prepacked."""
         packed = 0 if self.bits is None else counts.linear
-        return (counts.total - packed) * self.dtype.itemsize + packed * (self.bits or 0) // 8
+        whole = counts.total - packed + (counts.tied if self.prepacks else 0)
+        return whole * self.dtype.itemsize + packed * (self.bits or 0) // 8
 
     def load_options(self) -> dict[str, Any]:
         """What from_pretrained is told of the place."""
@@ -138,10 +147,14 @@ def choose_dtype(dtype: str, device: str, config: Any, n_parameters: int) -> tor
         menu = ", ".join(["auto", *_DTYPES])
         raise UsageError(f"expected a dtype out of {menu}, got {dtype!r}: choose one")
     if device == "cpu" or (device == SPREAD and not torch.cuda.is_available()):
-        half = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-        return torch.bfloat16 if half and n_parameters > SMALL_MODEL_PARAMETERS else torch.float32
+        half = computes_in_bf16() and n_parameters > SMALL_MODEL_PARAMETERS
+        return torch.bfloat16 if half else torch.float32
     stored = getattr(config, "dtype", None)
     return stored if isinstance(stored, torch.dtype) else torch.bfloat16
+
+
+def computes_in_bf16() -> bool:
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
 def _require_packing(bits: int, device: str) -> None:
@@ -165,11 +178,13 @@ def count_parameters(config: Any) -> Counts:
         warnings.simplefilter("ignore")
         model = AutoModelForCausalLM.from_config(config)
     model.tie_weights()
-    head = model.get_output_embeddings()
+    head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
+    tied = head is not None and head.weight is embedding.weight
     linear = (m for m in model.modules() if isinstance(m, nn.Linear) and m is not head)
     return Counts(
         total=sum(parameter.numel() for parameter in model.parameters()),
         linear=sum(module.weight.numel() for module in linear),
+        tied=head.weight.numel() if tied else 0,
     )
 
 
