@@ -11,7 +11,7 @@ from transformers import Lfm2Config, Qwen3_5MoeTextConfig, Qwen3_5TextConfig
 from transformers.integrations.gguf.gguf_conversion_mapping import GGUF_ARCHS
 
 from specguard_core import DecodeConfig, start
-from specguard_core.backends import placement
+from specguard_core.backends import parts, placement
 from specguard_core.backends.hf import load_models
 from specguard_core.backends.parts import Asked, describe, memory_needed, prepared
 from specguard_core.backends.placement import Counts, Place, choose_place
@@ -83,6 +83,17 @@ def test_the_head_is_not_among_the_layers_that_can_be_packed():
     counts = placement.count_parameters(CONFIG)
     assert counts.linear == 3 * (2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 48)
     assert counts.total == counts.linear + 2 * 300 * 32 + 7 * 32
+
+
+def test_what_was_read_is_kept_for_a_few_contexts_and_no_more(monkeypatch, folder):
+    part = prepared(Asked("draft", folder, "cpu"), "auto")
+    assert part.max_cache_bytes == 8 * 256 * describe(part).cache_bytes
+    model = load_models(folder, None, device="cpu").need_draft()
+    for seed in range(40):
+        model.read_steps([read_request(some_ids(120, seed), some_ids(9, seed))])
+    assert 0 < model._engine.store.n_bytes <= part.max_cache_bytes
+    monkeypatch.setattr(parts, "MAX_CACHE_BYTES", 1000)
+    assert part.max_cache_bytes == 1000
 
 
 def test_what_does_not_fit_is_refused_before_weights_are_read(monkeypatch, folder, tmp_path):

@@ -17,7 +17,13 @@ from specguard_core.backends.block import Lines, draft_block, judge_block
 from specguard_core.backends.choosing import choose
 from specguard_core.backends.engine import Engine
 from specguard_core.backends.loading import load_weights, prepare
-from specguard_core.backends.parts import Asked, memory_needed, prepared, prompting_tokenizer
+from specguard_core.backends.parts import (
+    MAX_CACHE_BYTES,
+    Asked,
+    memory_needed,
+    prepared,
+    prompting_tokenizer,
+)
 from specguard_core.backends.placement import SPREAD, require_room
 from specguard_core.backends.prepacking import prepack
 from specguard_core.backends.reward import load_reward
@@ -40,8 +46,6 @@ from specguard_core.lm import (
     StepReading,
 )
 from specguard_core.types import ModelInfo
-
-MAX_CACHE_BYTES = 1 << 30
 
 
 class HfModel:
@@ -207,7 +211,7 @@ def load_models(
         info = prepare(model, part.source)
         if device_map is None and part.place.prepacks:
             prepack(model)
-        loaded[part.role] = HfModel(model, info, vocabulary)
+        loaded[part.role] = HfModel(model, info, vocabulary, max_cache_bytes=part.max_cache_bytes)
     written: StepModel | None = loaded.get("target")
     if address is not None:
         told("asking the server")

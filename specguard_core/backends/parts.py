@@ -25,6 +25,9 @@ from specguard_core.errors import UsageError
 from specguard_core.pair import ModelInfo, PairRole
 from specguard_core.sizes import size_text
 
+MAX_CACHE_BYTES = 1 << 30
+_KEPT_CONTEXTS = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -59,6 +62,22 @@ class Part:
     @property
     def weight_bytes(self) -> int:
         return self.place.weight_bytes(self.counts)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Memory of keys and values for each token of context."""
+        text = self.config.get_text_config()
+        heads = text.num_attention_heads
+        kv_heads = getattr(text, "num_key_value_heads", None) or heads
+        head_size = getattr(text, "head_dim", None) or text.hidden_size // heads
+        states = int(text.num_hidden_layers) * kv_heads * head_size
+        return 2 * states * self.place.dtype.itemsize
+
+    @property
+    def max_cache_bytes(self) -> int:
+        """Memory that what was read may take: a few whole contexts, of a large model fewer."""
+        whole = self.cache_bytes * sources.context_length(self.config)
+        return min(_KEPT_CONTEXTS * whole, MAX_CACHE_BYTES)
 
     @property
     def unpacking(self) -> str | None:
@@ -169,9 +188,6 @@ class PairDescription:
 def describe(part: Part) -> Description:
     """A model's kind, size, memory and fitness, from its configuration and tokenizer alone."""
     config, text = part.config, part.config.get_text_config()
-    heads = text.num_attention_heads
-    kv_heads = getattr(text, "num_key_value_heads", None) or heads
-    head_size = getattr(text, "head_dim", None) or text.hidden_size // heads
     info = ModelInfo(
         name=part.source.name,
         source=part.source.named,
@@ -190,7 +206,7 @@ def describe(part: Part) -> Description:
         info=info,
         weight_bytes=part.weight_bytes,
         unpacking=part.unpacking,
-        cache_bytes=2 * info.n_layers * kv_heads * head_size * part.place.dtype.itemsize,
+        cache_bytes=part.cache_bytes,
         prompt_template="chat template" if part.tokenizer.chat_template else "plain",
         n_tokens=len(part.tokenizer),
     )
