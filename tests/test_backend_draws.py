@@ -310,6 +310,18 @@ def test_a_chunk_ends_after_a_blank_line_or_at_the_limit():
     assert split_chunks((0, 2, 2, 0), pieces) == [(0, 2, 2), (0,)]
     assert split_chunks((0,) * 5, pieces, limit=2) == [(0, 0), (0, 0), (0,)]
     assert split_chunks((), pieces) == []
+    ended = split_chunks((0, 2, 0, 0, 1, 0), pieces, turn_ends={2})
+    assert ended == [(0, 2), (0, 0, 1), (0,)]
+
+
+def test_problems_under_one_system_prompt_share_what_was_read_of_it():
+    model = tiny_model(eos=(1,))
+    system = (0, *some_ids(30, seed=2), 1)
+    questions = [(*system, *some_ids(9, seed=seed)) for seed in (3, 4)]
+    first, second = (batch(model, question, max_tokens=1) for question in questions)
+    assert (first.positions - second.positions, first.passes - second.passes) == (len(system), 1)
+    alone = batch(tiny_model(eos=(1,)), questions[1], max_tokens=1)
+    assert_same(second.draws[0], alone.draws[0])
 
 
 def test_chunks_of_a_longer_text_begin_with_the_whole_chunks_of_a_shorter_one():

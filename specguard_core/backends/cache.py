@@ -1,7 +1,8 @@
 """What a model has read, kept so that nothing is read twice. Knows no tokenizer and no sampling.
 
-chunk      tokens that went through the model in one pass: a paragraph, or the longest run allowed.
-           Where a chunk ends depends on the tokens before it and on nothing else
+chunk      tokens that went through the model in one pass: a paragraph, a turn of a chat, or the
+           longest run allowed. Where one ends depends on the tokens before it and on nothing else,
+           so that problems under one system prompt share what was read of it
 states     keys and values of a chunk, per layer [1, kv_heads, m, head_dim]
 store      the chunks read so far, as a tree: a refused step is simply a branch not taken
 working    the cache handed to the model for one call, filled from the store
@@ -13,7 +14,7 @@ branch, in a rerun. What sampling writes is dropped and read again as a chunk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -31,9 +32,13 @@ _GROWTH_TOKENS = 64
 
 
 def split_chunks(
-    token_ids: Sequence[int], piece: Callable[[int], bytes], limit: int = MAX_CHUNK_TOKENS
+    token_ids: Sequence[int],
+    piece: Callable[[int], bytes],
+    *,
+    turn_ends: Set[int] = frozenset(),
+    limit: int = MAX_CHUNK_TOKENS,
 ) -> list[TokenIds]:
-    """The chunks of a prefix: one ends after a blank line, or at `limit` tokens."""
+    """The chunks of a prefix: one ends after a blank line or a turn, or at `limit` tokens."""
     chunks: list[TokenIds] = []
     breaks = {token: text for token in set(token_ids) if b"\n" in (text := piece(token))}
     start, after_break = 0, False
@@ -41,7 +46,7 @@ def split_chunks(
         text = breaks.get(token_id, b"")
         ends = b"\n\n" in text or (after_break and text.startswith(b"\n"))
         after_break = text.endswith(b"\n")
-        if ends or position - start == limit:
+        if ends or token_id in turn_ends or position - start == limit:
             chunks.append(tuple(token_ids[start:position]))
             start = position
     if start < len(token_ids):

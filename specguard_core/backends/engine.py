@@ -12,7 +12,7 @@ real ids      ids the tokenizer knows; a vocabulary padded beyond them never sho
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from inspect import signature
 from typing import Any
 
@@ -62,11 +62,13 @@ class Engine:
         *,
         piece: Callable[[int], bytes],
         real_ids: Sequence[int],
+        turn_ends: Set[int],
         max_cache_bytes: int,
     ) -> None:
         self.model = model
         self.info = info
         self.piece = piece
+        self.turn_ends = turn_ends
         self.store = PrefixStore(max_cache_bytes)
         self.device = input_device(model)
         self.n_ids = min(max(real_ids) + 1, info.vocabulary_size)
@@ -208,7 +210,7 @@ class Engine:
         return torch.tensor(rows, dtype=torch.long, device=self.device)
 
     def chunks(self, token_ids: TokenIds) -> list[TokenIds]:
-        return split_chunks(token_ids, self.piece)
+        return split_chunks(token_ids, self.piece, turn_ends=self.turn_ends)
 
     def read_prefix(
         self, chunks: Sequence[TokenIds], should_stop: ShouldStop | None

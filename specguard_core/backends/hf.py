@@ -67,6 +67,7 @@ class HfModel:
             info,
             piece=vocabulary.piece,
             real_ids=list(vocabulary.tokens),
+            turn_ends=vocabulary.eos_token_ids,
             max_cache_bytes=max_cache_bytes,
         )
         self._lines = Lines(self._engine)
