@@ -39,6 +39,7 @@ from specguard_core.trace_json import codec
 from specguard_core.types import Calibration, ModelInfo
 
 RESULTS_VERSION = 2
+_SAID = {"rows": "strategies or their settings", "decode": "settings", "tokenizer": "tokens"}
 
 
 def evaluate(
@@ -249,8 +250,8 @@ def require_same(before: Mapping[str, object], now: Mapping[str, Any], path: Pat
     for name, value in plain.decode(plain.encode(now)).items():
         if earlier.get(name) != value:
             raise ConfigError(
-                f"expected results of this config in {path}, got another {name}: "
-                "name another file or use the same settings"
+                f"expected results of this run in {path}, those there differ by their "
+                f"{_SAID.get(name, name)}: name another file or use the same settings"
             )
 
 

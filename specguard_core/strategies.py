@@ -93,8 +93,19 @@ _EASD = (
     "easd_draft_entropy",
     "easd_target_entropy",
 )
-_STEP_LIMITS = ("delimiter", "max_steps", "max_step_tokens", "repeat_limit", "n_alternatives")
-_ALL_RUNS = ("strategy", "max_new_tokens", "system_prompt", "enable_thinking", "seed")
+_ALL_STEPS = ("n_alternatives",)
+# A text that was written in blocks ends where it would have ended step by step.
+_ALL_RUNS = (
+    "strategy",
+    "max_new_tokens",
+    "system_prompt",
+    "enable_thinking",
+    "seed",
+    "delimiter",
+    "max_steps",
+    "max_step_tokens",
+    "repeat_limit",
+)
 
 _STEP: dict[StepStrategyName, StepStrategy] = {
     "specguard": StepStrategy(
@@ -172,8 +183,8 @@ STRATEGIES: dict[StrategyName, Strategy] = {
 def knobs_of(name: StrategyName) -> frozenset[str]:
     """Every knob that a run of the strategy reads; turning another changes nothing in it."""
     row = STRATEGIES[name]
-    limits = () if isinstance(row, BlockStrategy) else _STEP_LIMITS
-    return frozenset((*row.knobs, *limits, *_ALL_RUNS))
+    of_steps = () if isinstance(row, BlockStrategy) else _ALL_STEPS
+    return frozenset((*row.knobs, *of_steps, *_ALL_RUNS))
 
 
 def step_strategy(config: DecodeConfig) -> StepStrategy:

@@ -170,7 +170,7 @@ def test_a_file_of_other_rows_is_refused_and_left_as_it_was(bench: Bench, proble
         run = beside(bench, problems, other)
         assert run.code == 2
         assert one_sentence(run)
-        assert "another rows" in run.err
+        assert "differ by their strategies or their settings: name another file" in run.err
     assert problems.with_name("table.json").read_bytes() == before
 
 

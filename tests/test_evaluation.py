@@ -139,7 +139,8 @@ def test_eval_goes_on_from_a_file_that_is_older_than_a_knob(bench: Bench, tmp_pa
     bench.draft.n_calls = 0
     assert evaluate(bench, tmp_path).code == 0
     assert bench.draft.n_calls == 0
-    assert "another decode" in evaluate(bench, tmp_path, "enable_thinking=on").err
+    refused = evaluate(bench, tmp_path, "enable_thinking=on").err
+    assert "differ by their settings: name another file" in refused
 
 
 def test_eval_refuses_a_file_of_another_config_or_another_problem(
@@ -151,9 +152,9 @@ def test_eval_refuses_a_file_of_another_config_or_another_problem(
     run = evaluate(bench, tmp_path, "threshold=0.5")
     assert run.code == 2
     assert one_sentence(run)
-    assert "another decode" in run.err
+    assert "differ by their settings: name another file" in run.err
     bench.target = renamed(bench.target, "larger")
-    assert "another target" in evaluate(bench, tmp_path).err
+    assert "differ by their target" in evaluate(bench, tmp_path).err
     bench.target = renamed(bench.target, "large")
     _problems(tmp_path, json.dumps({"id": "a", "question": PROBLEM, "answer": "12"}))
     run = evaluate(bench, tmp_path)

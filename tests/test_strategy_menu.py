@@ -30,6 +30,8 @@ def test_the_menu_is_the_table():
 def test_every_knob_is_read_by_some_strategy_and_every_name_is_a_knob():
     read = {name for strategy in STRATEGIES for name in knobs_of(strategy)}
     assert read == set(KNOBS)
+    ends = {"delimiter", "max_steps", "max_step_tokens", "repeat_limit", "max_new_tokens"}
+    assert all(ends <= knobs_of(strategy) for strategy in STRATEGIES)
 
 
 def test_a_strategy_without_a_reward_model_says_so_in_one_sentence():
