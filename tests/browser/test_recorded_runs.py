@@ -58,3 +58,26 @@ def test_a_link_to_each_opens_it(visit, recording):
     visit.page.wait_for_selector(".sg-timeline .block")
     assert visit.page.locator(".sg-timeline .label").count() == n_units(recording)
     assert visit.complaints == []
+
+
+OUTSIDE = """() => {
+  const strip = document.querySelector(".sg-timeline .plot").getBoundingClientRect();
+  return [...document.querySelectorAll(".sg-timeline .caption")].filter((caption) => {
+    const box = caption.getBoundingClientRect();
+    return box.left < strip.left - 1 || box.right > strip.right + 1;
+  }).map((caption) => caption.textContent);
+}"""
+
+
+@pytest.mark.parametrize("recording", SHIPPED, ids=lambda one: one.name)
+def test_the_readings_of_every_step_stand_within_the_strip(visit, recording):
+    page = visit.page
+    page.set_viewport_size({"width": 1280, "height": 900})
+    visit.open(f"?example={recording.name}")
+    page.wait_for_selector(".sg-timeline .block")
+    for step in range(n_units(recording)):
+        page.click(f'.sg-timeline [data-key="step {step}"]')
+        page.wait_for_selector(f'.sg-timeline [data-key="step {step}"][aria-pressed="true"]')
+        page.wait_for_selector(".sg-timeline .caption")
+        assert page.evaluate(OUTSIDE) == [], step
+    assert visit.complaints == []

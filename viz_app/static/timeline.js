@@ -251,13 +251,17 @@
     const lower = others.some((r) => r.value > reading.value || (r.value === reading.value && r.name < reading.name));
     const words = `${reading.name} ${reading.text}`;
     // Beside its mark where the block has room for it, else over or under it.
-    const beside = spotted.pixels / 2 > 6 * words.length + 14;
+    const half = 3 * words.length + 7;
+    const beside = spotted.pixels / 2 > 2 * half;
+    // One over its mark stays within the strip.
+    const edge = half / (spotted.pixels / spotted.width);
+    const centre = Math.min(Math.max(middle(spotted), edge), 1 - edge);
     const away = beside ? 0.13 : 0.2;
     // At either edge the other one keeps its room.
     const most = lower ? 0.92 - 2 * away : 0.92;
     const least = lower || others.length === 0 ? 0.08 : 0.08 + 2 * away;
     const place = Math.min(Math.max(reading.value + (lower ? -away : away), least), most);
-    return h("span", { class: `caption ${beside ? "" : "centred"}`, style: { left: share(middle(spotted)), bottom: share(place) } }, words);
+    return h("span", { class: `caption ${beside ? "" : "centred"}`, style: { left: share(beside ? middle(spotted) : centre), bottom: share(place) } }, words);
   }
 
   const high = (value) => share(Math.min(Math.max(value, 0), 1));
