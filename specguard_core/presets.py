@@ -19,7 +19,7 @@ PresetName = Literal["paper", "cpu", "best", "read"]
 
 # What `cpu` and `best` change was chosen on assets/problems/abacus-calibration.jsonl, thresholds on
 # whole runs; assets/models/README.md has the figures. `read` was chosen on real models, which
-# benchmarks/signals-qwen2.5-coder.md tells of: its threshold is a probability of 0.8 %.
+# benchmarks/signals-qwen2.5-coder.md tells of: its threshold is a probability of 1 %.
 PRESETS: dict[PresetName, DecodeConfig] = {
     "paper": DecodeConfig(n_candidates=16),
     "cpu": DecodeConfig(signal_tokens="equation", threshold=0.65),
@@ -33,7 +33,7 @@ PRESETS: dict[PresetName, DecodeConfig] = {
         n_candidates=1,
         draft_temperature=0.0,
         weights=(("target_confidence", 1.0),),
-        threshold=0.52,
+        threshold=0.54,
         normalisation="fixed",
     ),
 }
