@@ -22,6 +22,7 @@ from specguard_core.commands.shell import fitting_preset
 from specguard_core.errors import SpecGuardError, UsageError
 from viz_app.files import open_file
 from viz_app.limits import IDLE_SECONDS, PUBLIC_TOKENS, Limits
+from viz_app.memory import give_back
 from viz_app.names import full_name, short_name
 from viz_app.pairs import GIGABYTE, Pairs, Sources, offers_within
 from viz_app.recordings import read_index
@@ -215,6 +216,7 @@ def main(
     """Serve the page until interrupted; `load` gives the pair, once it is needed."""
     typed = sys.argv[1:] if arguments is None else arguments
     given = parser().parse_args([*environment_flags(os.environ), *typed])
+    give_back()
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     try:

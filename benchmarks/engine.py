@@ -12,6 +12,7 @@ verification whole steps of k = 4 candidates, judged by signals read from the dr
              same draws with nothing recorded
 width        4 candidates drawn together against one; tokens a second of k = 1, 2, 4, 8
 reading      a 64-token step read by a model that did not write it, rows recorded, against writing
+layout       passes with weights laid out for the processor, against those of the checkpoint (bf16)
 together     problems decoded four at a time, against one by one (bundled only)
 memory       extra peak memory of grounding, against eager `output_attentions` (memory.py)
 
@@ -50,6 +51,7 @@ from benchmarks.subjects import (
     TOY,
     bundled_subject,
     pair_subject,
+    prepacked,
     random_subject,
 )
 
@@ -79,6 +81,8 @@ def results(options: argparse.Namespace) -> Iterator[Result]:
         torch.set_num_threads(1 if small else options.threads or before)
         for name in names:
             if name == "together" and kind != "bundled" and not options.toy:
+                continue
+            if name == "layout" and not prepacked(subject.draft):
                 continue
             yield BENCHMARKS[name](subject, plan, clock)
         torch.set_num_threads(before)

@@ -28,6 +28,7 @@ from specguard_core import DecodeConfig, decode, start
 from specguard_core.backends.attention import Member, passing
 from specguard_core.backends.cache import WorkingCache
 from specguard_core.backends.loading import cache_argument
+from specguard_core.backends.prepacking import PrepackedLinear
 from specguard_core.evaluation import run_together
 from specguard_core.lm import Models, ReadRequest
 from specguard_core.problem_files import FileProblem
@@ -294,6 +295,52 @@ def reading(subject: Subject, plan: Plan, clock: Clock) -> Result:
     return _result("reading", subject, rounds, ("read", "write"), 0.06, beside=beside, note=note)
 
 
+def layout(subject: Subject, plan: Plan, clock: Clock) -> Result:
+    """Passes of one token with prepacked weights, and with rows as a checkpoint has them."""
+    raw = raw_model(subject.draft)
+    layers = [
+        (parent, name, child, _by_rows(child))
+        for parent in raw.modules()
+        for name, child in parent.named_children()
+        if isinstance(child, PrepackedLinear)
+    ]
+    ids = torch.tensor([subject.prefix])
+    last: dict[bool, torch.Tensor] = {}
+
+    @torch.inference_mode()
+    def side(prepacked: bool) -> float:
+        for parent, name, blocks, rows in layers:
+            setattr(parent, name, blocks if prepacked else rows)
+        cache = WorkingCache(1, [], len(subject.prefix) + plan.tokens + 1)
+        options = {cache_argument(raw): cache, "use_cache": True, "logits_to_keep": 1}
+
+        def passes() -> None:
+            for _ in range(plan.tokens):
+                last[prepacked] = raw(input_ids=ids[:, :1], **options).logits
+
+        with passing([Member(cache, None)]):
+            raw(input_ids=ids, **options)
+            raw(input_ids=ids[:, :1], **options)
+            return seconds_of(passes, clock)
+
+    sides = {"blocks": lambda: side(True), "rows": lambda: side(False)}
+    rounds = in_turn(sides, plan.rounds, warmups=plan.warmups)
+    side(True)
+    if not torch.equal(last[True], last[False]):
+        raise AssertionError("both layouts give the same bits")
+    note = f"{plan.tokens} passes of one token after {plan.prefix}, the same logits"
+    return _result("layout", subject, rounds, ("blocks", "rows"), 0.80, note=note)
+
+
+def _by_rows(prepacked: PrepackedLinear) -> torch.nn.Linear:
+    """The layer as it was before it was prepacked."""
+    weight = prepacked.weight.to_dense()
+    linear = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=prepacked.bias is not None)
+    linear.weight = torch.nn.Parameter(weight, requires_grad=False)
+    linear.bias = prepacked.bias
+    return linear
+
+
 def together(subject: Subject, plan: Plan, clock: Clock) -> Result:
     """The same problems four at a time, as `eval --batch-size 4` does them, and one by one."""
     problems = [
@@ -329,6 +376,7 @@ BENCHMARKS: dict[str, Callable[[Subject, Plan, Clock], Result]] = {
     "verification": verification,
     "width": width,
     "reading": reading,
+    "layout": layout,
     "together": together,
 }
 

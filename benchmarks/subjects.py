@@ -22,7 +22,7 @@ from specguard_core import load_models
 from specguard_core.backends.hf import HfModel
 from specguard_core.backends.loading import prepare
 from specguard_core.backends.placement import Place, choose_dtype
-from specguard_core.backends.prepacking import prepack
+from specguard_core.backends.prepacking import PrepackedLinear, prepack
 from specguard_core.backends.sources import Source
 from specguard_core.backends.tokenizer import HfVocabulary
 from specguard_core.bundled import DRAFT, PROBLEMS, TARGET
@@ -182,6 +182,11 @@ def pair_subject(
 def raw_model(model: Any) -> Any:
     """The transformers model behind the seam."""
     return model._engine.model
+
+
+def prepacked(model: Any) -> bool:
+    """Whether its weights are laid out for this processor."""
+    return any(isinstance(module, PrepackedLinear) for module in raw_model(model).modules())
 
 
 def random_ids(count: int, n_ids: int, seed: int = 0) -> TokenIds:
