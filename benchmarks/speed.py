@@ -41,7 +41,7 @@ class Plan:
 
     prefix, tokens   before a step and in it
     rounds, pairs    that count; pairs are those of capture, on and off
-    warmups          before them; a round of the real shape is long enough to need none
+    warmups          before them; the real shape has one engine for all, and needs none
     pair_tokens      tokens of a draw there
     problems         of the bundled pair, whole, in a round
     context          tokens before the step, and layers of the model, where memory is measured
@@ -63,7 +63,7 @@ WIDTHS = (1, 2, N_DRAWS, 8)
 
 PLANS = {
     "real": Plan(),
-    "pair": Plan(),
+    "pair": Plan(warmups=1),
     "bundled": Plan(rounds=9, warmups=1, pairs=20, pair_tokens=64),
 }
 QUICK: dict[str, Any] = {"rounds": 1, "pairs": 3, "pair_tokens": 8, "problems": 2}
