@@ -67,11 +67,10 @@ class Part:
     def cache_bytes(self) -> int:
         """Memory of keys and values for each token of context."""
         text = self.config.get_text_config()
-        heads = text.num_attention_heads
-        kv_heads = getattr(text, "num_key_value_heads", None) or heads
-        head_size = getattr(text, "head_dim", None) or text.hidden_size // heads
-        states = int(text.num_hidden_layers) * kv_heads * head_size
-        return 2 * states * self.place.dtype.itemsize
+        heads = int(text.num_attention_heads)
+        kv_heads = int(getattr(text, "num_key_value_heads", None) or heads)
+        head_size = int(getattr(text, "head_dim", None) or text.hidden_size // heads)
+        return 2 * int(text.num_hidden_layers) * kv_heads * head_size * self.place.dtype.itemsize
 
     @property
     def max_cache_bytes(self) -> int:
