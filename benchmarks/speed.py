@@ -6,14 +6,15 @@ same work, and each times itself, so that what a side needs beforehand does not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from benchmarks.pairing import Clock, Result, Rounds, in_turn, seconds_of
+from benchmarks.passes import by_rows, forwards_timed, nothing_played
 from benchmarks.subjects import (
     CAPTURE_LAYERS,
     N_DRAWS,
@@ -30,7 +31,7 @@ from specguard_core.backends.cache import WorkingCache
 from specguard_core.backends.loading import cache_argument
 from specguard_core.backends.prepacking import PrepackedLinear
 from specguard_core.evaluation import run_together
-from specguard_core.lm import Models, ReadRequest
+from specguard_core.lm import ReadRequest
 from specguard_core.problem_files import FileProblem
 from specguard_core.results import ProblemResult
 
@@ -299,7 +300,7 @@ def layout(subject: Subject, plan: Plan, clock: Clock) -> Result:
     """Passes of one token with prepacked weights, and with rows as a checkpoint has them."""
     raw = raw_model(subject.draft)
     layers = [
-        (parent, name, child, _by_rows(child))
+        (parent, name, child, by_rows(child))
         for parent in raw.modules()
         for name, child in parent.named_children()
         if isinstance(child, PrepackedLinear)
@@ -330,15 +331,6 @@ def layout(subject: Subject, plan: Plan, clock: Clock) -> Result:
         raise AssertionError("both layouts give the same bits")
     note = f"{plan.tokens} passes of one token after {plan.prefix}, the same logits"
     return _result("layout", subject, rounds, ("blocks", "rows"), 0.80, note=note)
-
-
-def _by_rows(prepacked: PrepackedLinear) -> torch.nn.Linear:
-    """The layer as it was before it was prepacked."""
-    weight = prepacked.weight.to_dense()
-    linear = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=prepacked.bias is not None)
-    linear.weight = torch.nn.Parameter(weight, requires_grad=False)
-    linear.bias = prepacked.bias
-    return linear
 
 
 def together(subject: Subject, plan: Plan, clock: Clock) -> Result:
@@ -379,43 +371,6 @@ BENCHMARKS: dict[str, Callable[[Subject, Plan, Clock], Result]] = {
     "layout": layout,
     "together": together,
 }
-
-
-@contextmanager
-def nothing_played(models: Models) -> Iterator[None]:
-    """While open, every pass is the model's own forward."""
-    engines: list[Any] = [model._engine for model in (models.draft, models.target)]
-    for engine in engines:
-        engine._tape = lambda rows: None
-    try:
-        yield
-    finally:
-        for engine in engines:
-            del engine._tape
-
-
-@contextmanager
-def forwards_timed(subject: Subject, clock: Clock) -> Iterator[list[float]]:
-    """The seconds of every forward pass of the pair while open."""
-    seconds: list[float] = []
-
-    def timed(forward: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*arguments: Any, **options: Any) -> Any:
-            began = clock()
-            output = forward(*arguments, **options)
-            seconds.append(clock() - began)
-            return output
-
-        return run
-
-    engines: list[Any] = [subject.models.draft._engine, subject.models.target._engine]
-    for engine in engines:
-        engine._run, engine._played = timed(engine._run), timed(engine._played)
-    try:
-        yield seconds
-    finally:
-        for engine in engines:
-            del engine._run, engine._played
 
 
 def _result(
