@@ -29,6 +29,7 @@ SelectionMethod = Literal["lexical", "numeric", "hidden", "sentence-transformers
 Normalisation = Literal["calibrated", "fixed", "candidates"]
 SignalTokens = Literal["all", "numeric", "equation", "setup"]
 GroundingCorrection = Literal["none", "position"]
+FallbackFrom = Literal["step", "token"]
 EasdBounds = Literal["calibrated", "fixed"]
 GradeMethod = Literal["digit", "expected", "logprob"]
 Thinking = Literal["template", "on", "off"]
@@ -86,6 +87,16 @@ class DecodeConfig:
     target_samples: Annotated[
         int, Knob(1, 64, "rerun", "steps the target samples in a fallback; the medoid is kept")
     ] = 1
+    fallback_from: Annotated[
+        FallbackFrom,
+        Knob(
+            None,
+            None,
+            "rerun",
+            "where the target takes over a refused step: at the step's beginning, or at the first "
+            "token that gets it refused",
+        ),
+    ] = "step"
     selection_method: Annotated[
         SelectionMethod, Knob(None, None, "select", "similarity that picks the medoid")
     ] = "lexical"

@@ -37,6 +37,8 @@ class SampleRequest:
     top_p             in [0, 1]; the least set of tokens with at least this mass, never empty
     top_k             0 is all
     max_tokens        a draw that reaches it ends with stop "limit"
+    n_begun           tokens at the end of the prefix that are the step's own: a draw goes on from
+                      them, and they count in where the step ends
     n_capture_layers  last layers whose attention rows are wanted; 0 is none
     feed_boundary     whether the token that ends a step is fed once more for the sake of its row;
                       a token that a limit made the last, or that is the only one, always is
@@ -53,6 +55,12 @@ class SampleRequest:
     n_capture_layers: int
     feed_boundary: bool
     want_hidden: bool
+    n_begun: int = 0
+
+    @property
+    def begun(self) -> TokenIds:
+        """The tokens of the step that are there already."""
+        return self.prefix[len(self.prefix) - self.n_begun :]
 
 
 @dataclass(frozen=True, slots=True)

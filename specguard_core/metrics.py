@@ -2,7 +2,7 @@
 
 kept tokens    tokens of the steps or blocks a run went on from
 accept rate    share of the judged steps that the rule accepted
-fallback rate  share of all steps that the target wrote
+fallback rate  share of all steps that the target wrote, or wrote on
 judged token   a drafted token of a block that the acceptance rule spoke of
 target-only    what the kept text would have cost, had the target written all of it
 AUC            chance that a right one scores above a wrong one, ties counting half
@@ -177,7 +177,7 @@ def target_only_time(trace: Trace) -> TargetOnlyTime | None:
     for step in trace.steps:
         spent = step.cost.roles.get("target_written")
         if step.outcome.source == "target" and spent is not None:
-            written += len(step.output.tokens)
+            written += len(step.output.tokens) - step.outcome.n_kept
             milliseconds += spent.milliseconds
     if written == 0 or milliseconds <= 0:
         return None

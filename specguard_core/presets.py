@@ -35,6 +35,7 @@ PRESETS: dict[PresetName, DecodeConfig] = {
         weights=(("target_confidence", 1.0),),
         threshold=0.54,
         normalisation="fixed",
+        fallback_from="token",
     ),
 }
 

@@ -187,19 +187,21 @@ def measure(
 ) -> tuple[float, int] | None:
     """Raw value of a per-token signal and the index of the token that decided it.
 
-    Each token's value is taken less what is `expected` at its place, where that is given. None
-    where any counted token was not measured: a minimum over the rest would be made up.
+    None where any counted token was not measured: a minimum over the rest would be made up.
     """
-    values = counted_values(name, candidate, config, pieces)
-    if expected is not None:
-        values = {index: value - expected.at(index) for index, value in values.items()}
+    values = counted_values(name, candidate, config, pieces, expected)
     return min(((value, index) for index, value in values.items()), default=None)
 
 
 def counted_values(
-    name: ReadingName, candidate: Candidate, config: DecodeConfig, pieces: Mapping[int, bytes]
+    name: ReadingName,
+    candidate: Candidate,
+    config: DecodeConfig,
+    pieces: Mapping[int, bytes],
+    expected: Expected | None = None,
 ) -> dict[int, float]:
-    """A per-token signal by the index of each counted token; empty where one was not measured."""
+    """A per-token signal by the index of each counted token, in order; empty where one was not
+    measured. Each is taken less what is `expected` at its place, where that is given."""
     token_value = SIGNALS[name].token_value
     if token_value is None:
         return {}
@@ -208,7 +210,7 @@ def counted_values(
         value = token_value(candidate.tokens[index])
         if value is None:
             return {}
-        values[index] = value
+        values[index] = value if expected is None else value - expected.at(index)
     return values
 
 

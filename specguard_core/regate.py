@@ -1,8 +1,9 @@
 """What a trace's verdicts would be under other knobs: pure, and never a change of the trace.
 
 overlay     verdicts beside the recorded ones; a Step keeps what really happened
-flip        a step whose verdict, or whose accepted text, would have been another; everything after
-            the first one is stale, since it was written after a text that would not stand
+flip        a step whose verdict, or whose draft's tokens that were kept, would have been others;
+            everything after the first one is stale: it was written after a text that would not
+            stand
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from specguard_core.evidence import Evidence, context_before
 from specguard_core.readings import ROLLOUT_KNOBS, scales_of
 from specguard_core.selection import reselect
 from specguard_core.types import Candidate, Selection, Step, Trace, Verdict
-from specguard_core.verification import grade_verdict, reward_verdict, verify
+from specguard_core.verification import grade_verdict, n_standing, reward_verdict, verify
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,16 @@ def regate(trace: Trace, config: DecodeConfig, evidence: Evidence | None = None)
     verdicts: list[Verdict | None] = []
     selections: list[Selection | None] = []
     unmeasured: dict[int, str] = {}
+    flips: list[int] = []
     for step in trace.steps:
         verdict, selection = None, step.selection
         if step.verdict is not None:
             try:
                 selection = _selection(step, trace, config)
-                verdict = _verdict(step, step.verdict, selection, trace, config, evidence)
+                verdict, kept = _judged(step, step.verdict, selection, trace, config, evidence)
+                # A forced step's text stands whatever the rule says of it.
+                if not step.outcome.forced and kept != _kept_by(step):
+                    flips.append(step.index)
             except NotMeasured as error:
                 unmeasured[step.index] = str(error)
         verdicts.append(verdict)
@@ -69,24 +74,43 @@ def regate(trace: Trace, config: DecodeConfig, evidence: Evidence | None = None)
     judged = [step.index for step in trace.steps if step.verdict is not None]
     if judged and len(unmeasured) == len(judged):
         raise NotMeasured(unmeasured[judged[0]])
-    flips = tuple(i for i in judged if _flips(trace.steps[i], verdicts[i], selections[i]))
-    return Regate(tuple(verdicts), tuple(selections), unmeasured, flips)
+    return Regate(tuple(verdicts), tuple(selections), unmeasured, tuple(flips))
 
 
-def _verdict(
+Kept = tuple[bool, tuple[int, ...]]
+"""Whether the draft's step is accepted, and its tokens that stand: those the target goes on from,
+where it takes over within the step."""
+
+
+def _kept_by(step: Step) -> Kept:
+    """What an unforced step kept of the draft's."""
+    accepted = step.outcome.source == "draft"
+    n_kept = len(step.token_ids) if accepted else step.outcome.n_kept
+    return accepted, step.token_ids[:n_kept]
+
+
+def _judged(
     step: Step,
     recorded: Verdict,
     selection: Selection | None,
     trace: Trace,
     config: DecodeConfig,
     evidence: Evidence | None,
-) -> Verdict:
+) -> tuple[Verdict, Kept]:
+    """The verdict at these knobs, and what a run would keep by it."""
+    candidates, scales, pieces = step.candidates, scales_of(trace), trace.pieces
     if (grade := recorded.readings.get("grade")) is not None:
-        return grade_verdict(grade.raw, config, grade.digits)
-    if "reward" in recorded.readings:
-        return reward_verdict(recorded.readings["reward"].raw, config)
-    candidates = _candidates(step, selection, trace, config, evidence)
-    return verify(candidates, selection, config, scales=scales_of(trace), pieces=trace.pieces)
+        verdict = grade_verdict(grade.raw, config, grade.digits)
+    elif "reward" in recorded.readings:
+        verdict = reward_verdict(recorded.readings["reward"].raw, config)
+    else:
+        candidates = _candidates(step, selection, trace, config, evidence)
+        verdict = verify(candidates, selection, config, scales=scales, pieces=pieces)
+    chosen = candidates[0 if selection is None else selection.chosen]
+    n_kept = len(chosen.tokens)
+    if not verdict.accepted:
+        n_kept = n_standing(verdict, chosen, config, scales=scales, pieces=pieces)
+    return verdict, (verdict.accepted, chosen.token_ids[:n_kept])
 
 
 def _selection(step: Step, trace: Trace, config: DecodeConfig) -> Selection | None:
@@ -156,14 +180,3 @@ def _reattributed(
         for index, token in enumerate(candidate.tokens)
     )
     return replace(candidate, tokens=tokens)
-
-
-def _flips(step: Step, verdict: Verdict | None, selection: Selection | None) -> bool:
-    # A forced step's text stands whatever the rule says of it.
-    if verdict is None or step.verdict is None or step.outcome.forced:
-        return False
-    if verdict.accepted != step.verdict.accepted:
-        return True
-    before, after = step.selection, selection
-    other_text = before is not None and after is not None and before.chosen != after.chosen
-    return verdict.accepted and other_text

@@ -85,6 +85,8 @@ _SIGNALS = (
     "sink_tokens",
 )
 _FALLBACK = ("target_temperature", "target_top_p", "target_top_k", "target_samples")
+# Only a signal of tokens says at which of them a step went wrong.
+_TAKE_OVER = ("fallback_from",)
 _BLOCKS = ("gamma", "adaptive_gamma", "target_temperature", "target_top_p", "target_top_k")
 _EASD = (
     "easd_top_n",
@@ -114,7 +116,7 @@ _STEP: dict[StepStrategyName, StepStrategy] = {
         draft_temperature=lambda config: config.draft_temperature,
         judge="signals",
         needs_target=True,
-        knobs=(*_SELECTION, *_DRAFT_SAMPLING, *_SIGNALS, *_FALLBACK),
+        knobs=(*_SELECTION, *_DRAFT_SAMPLING, *_SIGNALS, *_FALLBACK, *_TAKE_OVER),
     ),
     "draft_only": StepStrategy(
         sentence="the draft writes every step, greedily, unchecked",

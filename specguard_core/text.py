@@ -27,10 +27,13 @@ class StepWatch:
 
     __slots__ = ("_delimiter", "_started", "_tail")
 
-    def __init__(self, delimiter: bytes) -> None:
+    def __init__(self, delimiter: bytes, begun: Iterable[bytes] = ()) -> None:
+        """begun: pieces of the step that are there already; they do not end it."""
         self._delimiter = delimiter
         self._started = False
         self._tail = b""
+        for piece in begun:
+            self.feed(piece)
 
     def feed(self, piece: bytes) -> bool:
         """True when this piece completes the delimiter after some non-space text."""

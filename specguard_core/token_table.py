@@ -48,7 +48,8 @@ class Column:
 
 
 def _writer(row: Row) -> Value:
-    return "draft" if row.candidate is not None else row.step.outcome.source
+    drafted = row.candidate is not None or row.index < row.step.outcome.n_kept
+    return "draft" if drafted else row.step.outcome.source
 
 
 def _text(row: Row) -> Value:

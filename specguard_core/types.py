@@ -176,12 +176,21 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What happened to a step, whatever any rule says of it."""
+    """What happened to a step, whatever any rule says of it.
+
+    n_kept   tokens of the draft's step that the target's begins with: it took over after them
+    """
 
     source: Source
     forced: bool = False
+    n_kept: int = 0
 
     def __post_init__(self) -> None:
+        if self.n_kept < 0 or (self.n_kept and self.source != "target"):
+            raise ValueError(
+                f"expected kept tokens of the draft's only where the target took over, got "
+                f"{self.n_kept} and source {self.source}"
+            )
         if self.source == "edited" and not self.forced:
             raise ValueError("an edited step is forced by definition; got forced=False")
 
@@ -216,6 +225,10 @@ class Step:
         kept = self.outcome.source == "draft"
         if not (self.verdict is None or self.outcome.forced or self.verdict.accepted == kept):
             raise ValueError("expected an unforced outcome to follow the verdict")
+        n_kept = self.outcome.n_kept
+        begins = () if self.chosen is None else self.chosen.token_ids[:n_kept]
+        if self.written is not None and self.written.token_ids[:n_kept] != begins:
+            raise ValueError("expected the target's step to begin with the draft's kept tokens")
 
     @property
     def chosen(self) -> Candidate | None:

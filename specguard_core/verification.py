@@ -15,6 +15,7 @@ from specguard_core.readings import (
     SIGNALS,
     Scales,
     calibrated_bounds,
+    counted_values,
     expectation,
     is_corrected,
     measure,
@@ -82,10 +83,55 @@ def verify(
             "expected two draws or more for agreement, the only weighted reading, got one: "
             "raise n_candidates or weigh another reading"
         )
+    score = _score({name: readings[name].normalised for name in weight}, weight)
+    return Verdict(readings, score, config.threshold, score >= config.threshold)
+
+
+def n_standing(
+    verdict: Verdict,
+    candidate: Candidate,
+    config: DecodeConfig,
+    *,
+    scales: Scales,
+    pieces: Mapping[int, bytes],
+) -> int:
+    """Tokens of a refused step that the target goes on from, where it takes over at a token: those
+    before the first one with which the minima, taken over the tokens so far, score too little.
+
+    0 where it writes the whole step, and where no token is to blame: a reading of the whole step
+    refuses it by itself.
+    """
+    if config.fallback_from == "step":
+        return 0
+    weight = {name: r.weight for name, r in verdict.readings.items() if r.weight > 0}
+    score_of = {name: verdict.readings[name].normalised for name in weight}
+    values = {
+        name: counted_values(
+            name, candidate, config, pieces, expectation(name, config, scales.calibration)
+        )
+        for name in weight
+        if SIGNALS[name].token_value is not None
+    }
+    score_of |= dict.fromkeys(values, 1.0)
+    if _score(score_of, weight) < verdict.threshold:
+        return 0
+    least = dict.fromkeys(values, math.inf)
+    for index in next(iter(values.values()), ()):
+        for name, of_tokens in values.items():
+            reading = verdict.readings[name]
+            assert reading.low is not None and reading.high is not None
+            least[name] = min(least[name], of_tokens[index])
+            score_of[name] = normalise(least[name], reading.low, reading.high)
+        if _score(score_of, weight) < verdict.threshold:
+            return index
+    return 0
+
+
+def _score(normalised: Mapping[ReadingName, float], weight: Mapping[ReadingName, float]) -> float:
+    """The weighted mean, in [0, 1]."""
     total = math.fsum(weight.values())
     # Shares first: a single weight then gives its normalised reading to the last bit.
-    score = math.fsum(w / total * readings[name].normalised for name, w in weight.items())
-    return Verdict(readings, score, config.threshold, score >= config.threshold)
+    return math.fsum(w / total * normalised[name] for name, w in weight.items())
 
 
 def _reading(

@@ -181,10 +181,10 @@ def check_steps(steps: Sequence[Step], config: DecodeConfig, finish: Finish) -> 
     assert finish.reason != "repeated_steps" or repeated
     for step in steps:
         spent = {role: cost.tokens for role, cost in step.cost.roles.items()}
-        if step.outcome.source == "draft":
-            assert spent["draft_kept"] == len(step.token_ids)
-        elif config.target_temperature == 0 or config.target_samples == 1:
-            assert spent["target_written"] == len(step.token_ids)
+        n_kept = len(step.token_ids) if step.outcome.source == "draft" else step.outcome.n_kept
+        assert spent.get("draft_kept", 0) == n_kept
+        if config.target_temperature == 0 or config.target_samples == 1:
+            assert spent.get("target_written", 0) == len(step.token_ids) - n_kept
 
 
 def check_file(trace: Trace) -> None:

@@ -104,10 +104,10 @@ def test_rollout_knobs_give_what_a_fresh_decode_of_the_same_draws_would(
     assert regate(trace, turned, evidence).verdicts == verdicts_of(fresh)
 
 
-@given(SEEDS, JUDGES)
-@settings(max_examples=20)
-def test_judge_knobs_give_what_a_fresh_decode_would_up_to_the_first_flip(seed, judge):
-    trace, _ = decoded(configured(seed=seed, max_steps=4, threshold=0.5))
+@given(SEEDS, JUDGES, st.sampled_from(["step", "token"]))
+@settings(max_examples=40)
+def test_judge_knobs_give_what_a_fresh_decode_would_up_to_the_first_flip(seed, judge, place):
+    trace, _ = decoded(configured(seed=seed, max_steps=4, threshold=0.5, fallback_from=place))
     turned = replace(trace.config, **judge)
     again = regate(trace, turned)
     fresh, _ = decoded(turned)

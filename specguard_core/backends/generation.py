@@ -142,8 +142,8 @@ class _Writer:
         self.positions = 0
         # Greedy draws are all the same one.
         seeds = request.seeds if request.temperature > 0 else request.seeds[:1]
-        delimiter = request.delimiter.encode()
-        self.lines = [_Line(random.Random(seed), StepWatch(delimiter)) for seed in seeds]
+        delimiter, begun = request.delimiter.encode(), [*map(engine.piece, request.begun)]
+        self.lines = [_Line(random.Random(seed), StepWatch(delimiter, begun)) for seed in seeds]
         # Rows are shared where that makes the batch smaller.
         self.shares = engine.filled(1) < engine.filled(len(self.lines))
         self.draws = list(range(len(self.lines)))

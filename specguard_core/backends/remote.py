@@ -201,7 +201,7 @@ class RemoteModel:
         wanted: dict[str, Any],
         count: OnToken,
     ) -> Draw:
-        watch = StepWatch(request.delimiter.encode())
+        watch = StepWatch(request.delimiter.encode(), map(self._vocabulary.piece, request.begun))
         text, n_pieces, reason = "", 0, None
         stream = self._stream(client, request.prefix, wanted)
         async for piece, ended in stream:

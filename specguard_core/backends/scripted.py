@@ -198,7 +198,7 @@ class ScriptedModel:
         room = min(request.max_tokens, self.info.context_length - len(request.prefix))
         if room < 1:
             raise ModelError("expected a prefix shorter than the context, got a full one")
-        ids, stop = self._until_stop(self.vocabulary.encode(step.text), request.delimiter, room)
+        ids, stop = self._until_stop(self.vocabulary.encode(step.text), request, room)
         m, n = len(ids), len(request.prefix)
         logprobs = _logprobs(step, m)
         layers = min(request.n_capture_layers, self.info.n_layers)
@@ -248,9 +248,9 @@ class ScriptedModel:
         return b"".join(map(self.vocabulary.piece, prefix[after:])).decode("utf-8", "replace")
 
     def _until_stop(
-        self, ids: TokenIds, delimiter: str, max_tokens: int
+        self, ids: TokenIds, request: SampleRequest, max_tokens: int
     ) -> tuple[TokenIds, DrawStop]:
-        watch = StepWatch(delimiter.encode())
+        watch = StepWatch(request.delimiter.encode(), map(self.vocabulary.piece, request.begun))
         for position, token_id in enumerate((*ids, EOS)):
             kept = (*ids, EOS)[: position + 1]
             if token_id in self.vocabulary.eos_token_ids:

@@ -83,6 +83,7 @@ def _step_brief(step: Step, pieces: Mapping[int, bytes]) -> dict[str, Any]:
         "index": step.index,
         "source": step.outcome.source,
         "forced": step.outcome.forced,
+        "n_kept": step.outcome.n_kept,
         "verdict": verdict_brief(step.verdict),
         "text": join_pieces(step.output.token_ids, pieces),
         "refused": None if refused is None else join_pieces(refused.token_ids, pieces),

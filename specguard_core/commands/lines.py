@@ -105,7 +105,8 @@ def step_lines(step: Step, pieces: Mapping[int, bytes], paint: Palette) -> list[
     """A step's number, outcome, score and readings; the kept text, and the refused one above it."""
     word, style = outcome_word(step)
     parts = [f"{step.index + 1:>3}  {paint(f'{word:<9}', style)}", verdict_text(step.verdict)]
-    parts.append(f"{len(step.output.tokens)} tokens")
+    kept = f", the first {step.outcome.n_kept} the draft's" if step.outcome.n_kept else ""
+    parts.append(f"{len(step.output.tokens)} tokens{kept}")
     lines = ["  ".join(part for part in parts if part)]
     if step.written is not None and step.chosen is not None:
         lines += [paint(line, "faint") for line in _marked("- ", step.chosen, pieces)]

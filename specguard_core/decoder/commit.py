@@ -25,7 +25,7 @@ from specguard_core.seeding import seed_for
 from specguard_core.selection import select
 from specguard_core.strategies import step_strategy
 from specguard_core.text import join_pieces
-from specguard_core.types import Candidate, Cost, Finish, RoleCost, Step, Trace
+from specguard_core.types import Candidate, Cost, Finish, RoleCost, Step, TokenSignal, Trace
 
 # Slots of the target's samples: apart from the draft's, so that the two never share a seed.
 _FIRST_TARGET_SLOT = 1_000_000
@@ -74,19 +74,31 @@ def _fallback_request(state: AwaitingCommit, models: Models) -> SampleRequest:
         seed_for(config.seed, trace.problem_id, trace.chain or 0, unit, slot, state.attempt)
         for slot in range(_FIRST_TARGET_SLOT, _FIRST_TARGET_SLOT + n_samples)
     )
+    begun = _begun(state)
     return SampleRequest(
-        prefix=trace.context_ids,
+        prefix=trace.context_ids + tuple(token.token_id for token in begun),
         seeds=tuple(seeds),
         temperature=config.target_temperature,
         top_p=config.target_top_p,
         top_k=config.target_top_k,
         delimiter=config.delimiter,
-        max_tokens=step_budget(trace, _limit(state, models))[0],
+        max_tokens=step_budget(trace, _limit(state, models))[0] - len(begun),
         n_alternatives=config.n_alternatives,
         n_capture_layers=0,
         feed_boundary=False,
         want_hidden=n_samples > 1,
+        n_begun=len(begun),
     )
+
+
+def _chosen(state: AwaitingCommit) -> Candidate:
+    return state.candidates[0 if state.selection is None else state.selection.chosen]
+
+
+def _begun(state: AwaitingCommit) -> tuple[TokenSignal, ...]:
+    """The draft's tokens that the target's step begins with."""
+    n_kept = state.plan.n_kept
+    return _chosen(state).tokens[:n_kept] if n_kept else ()
 
 
 def _limit(state: AwaitingCommit, models: Models) -> int:
@@ -136,10 +148,10 @@ def _committed(
 def _written(
     state: AwaitingCommit, batch: DrawBatch, limit: int, piece: Callable[[int], bytes]
 ) -> Candidate:
-    """The target's step: its only draw, or the medoid of several."""
+    """The target's step: its only draw, or the medoid of several, after what is kept."""
     trace, config = state.trace, state.trace.config
-    distinct = distinct_draws(batch.draws)
-    candidates = [
+    distinct, begun = distinct_draws(batch.draws), _begun(state)
+    drawn = [
         candidate_of(
             draw,
             (),
@@ -149,6 +161,7 @@ def _written(
         )
         for draw, _ in distinct
     ]
+    candidates = [replace(candidate, tokens=(*begun, *candidate.tokens)) for candidate in drawn]
     if len(candidates) == 1:
         return candidates[0]
     pieces = with_pieces(trace, candidates, piece).pieces
@@ -166,10 +179,11 @@ def _written(
 def _draft_cost(state: AwaitingCommit) -> Cost:
     """The cost so far, with the kept draw's share moved from discarded to kept."""
     spent = state.cost.roles.get("draft_discarded")
-    if spent is None or state.plan.source != "draft":
+    if spent is None:
         return state.cost
-    chosen = state.candidates[0 if state.selection is None else state.selection.chosen]
-    kept = len(chosen.tokens)
+    kept = len(_chosen(state).tokens) if state.plan.source == "draft" else state.plan.n_kept
+    if kept == 0:
+        return state.cost
     share = kept / spent.tokens
     roles = {
         **state.cost.roles,

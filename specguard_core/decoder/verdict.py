@@ -23,8 +23,8 @@ from specguard_core.lm import (
 )
 from specguard_core.readings import SIGNALS, scales_of
 from specguard_core.strategies import step_strategy
-from specguard_core.types import Candidate, Cost, Outcome, RoleCost
-from specguard_core.verification import grade_verdict, reward_verdict, verify
+from specguard_core.types import Candidate, Cost, Outcome, RoleCost, Verdict
+from specguard_core.verification import grade_verdict, n_standing, reward_verdict, verify
 
 Judgement = tuple[AwaitingCommit, Verified]
 
@@ -149,7 +149,16 @@ def _judged(
         state.candidates,
         state.selection,
         verdict,
-        Outcome("draft" if kept else "target"),
+        Outcome("draft") if kept else Outcome("target", n_kept=_n_standing(state, verdict)),
         state.cost + spent,
     )
     return after, Verified(len(trace.units), verdict)
+
+
+def _n_standing(state: AwaitingVerdict, verdict: Verdict | None) -> int:
+    """The draft's tokens that a fallback goes on from."""
+    if verdict is None:
+        return 0
+    trace = state.trace
+    scales, pieces = scales_of(trace), trace.pieces
+    return n_standing(verdict, _chosen(state), trace.config, scales=scales, pieces=pieces)

@@ -157,7 +157,7 @@
   }
 
   function marked(parts) {
-    const tags = { same: "span", cut: "del", new: "ins" };
+    const tags = { same: "span", kept: "q", cut: "del", new: "ins" };
     return parts.map((part) => h(tags[part.kind], {}, part.text));
   }
 

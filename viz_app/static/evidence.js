@@ -156,12 +156,14 @@
     const ramped = levels.length && !boundary ? `${MODES[choice.mode]}-${extreme(levels)}` : "";
     const kind = boundary ? "boundary" : counted ? ramped : "left-out";
     const left = members[0].left_out;
+    const over = view.taken_over >= chip.start && view.taken_over < chip.stop && view.taken_over !== null;
+    const turn = over ? "the target took over here" : "";
     return h("button", {
       type: "button", style: { "grid-column": `span ${chip.stop - chip.start}`, "--tone": ramped && !counted ? `var(--${ramped})` : "" },
-      class: `chip-token mono ${kind} ${on ? "on" : ""} ${[...chip.text].length > 5 ? "long" : ""}`,
+      class: `chip-token mono ${kind} ${on ? "on" : ""} ${over ? "taken-over" : ""} ${[...chip.text].length > 5 ? "long" : ""}`,
       "aria-pressed": String(on), data: { key: `token ${chip.start}` },
-      title: chip.text + (left ? `\n${left}` : "") + (levels.length ? "" : "\nnot measured"),
-      "aria-label": `token ${chip.start + 1}: ${chip.text}${left ? `, ${left}` : ""}`,
+      title: chip.text + (left ? `\n${left}` : "") + (turn ? `\n${turn}` : "") + (levels.length ? "" : "\nnot measured"),
+      "aria-label": `token ${chip.start + 1}: ${chip.text}${left ? `, ${left}` : ""}${turn ? `, ${turn}` : ""}`,
       onclick: () => select(view, chip.start),
     }, token(chip.text));
   }

@@ -8,13 +8,14 @@ from typing import Any
 
 from specguard_core.errors import NotMeasured
 from specguard_core.readings import counted_tokens, scales_of
+from specguard_core.text import join_pieces
 from specguard_core.types import Candidate, Selection, Verdict
 from specguard_core.verification import verify
 from viz_app.figures.candidate_graph import candidate_graph
 from viz_app.session import WRITTEN, Look
 from viz_app.sight import Sight
 from viz_app.views.numbers import decimals_apart, fixed, level, nats
-from viz_app.views.tokens import step_text
+from viz_app.views.tokens import NEWLINE, step_text
 from viz_app.whatif import WhatIf
 
 
@@ -236,12 +237,22 @@ def _written_card(sight: Sight, labels: Sequence[str]) -> dict[str, Any] | None:
         for label, candidate in zip(labels, sight.candidates, strict=True)
         if step_text(candidate, pieces) == text
     ]
-    by = "You wrote" if sight.outcome is not None and sight.outcome.source == "edited" else None
+    outcome = sight.outcome
+    by, n_kept = "Target wrote", 0 if outcome is None else outcome.n_kept
+    if outcome is not None and outcome.source == "edited":
+        by = "You wrote"
+    parts = [{"kind": "same", "text": text}]
+    if n_kept:
+        by = f"Target wrote on from token {n_kept + 1}"
+        drafted = join_pieces(written.token_ids[:n_kept], pieces).lstrip().replace("\n", NEWLINE)
+        # A character that both wrote a part of is shown as the target's.
+        begun = drafted.rstrip("\ufffd")
+        parts = [{"kind": "kept", "text": begun}, {"kind": "same", "text": text[len(begun) :]}]
     return {
         "index": WRITTEN,
-        "title": by or "Target wrote",
+        "title": by,
         "note": f"equals {equal[0]}" if equal else "",
-        "text": [{"kind": "same", "text": text}],
+        "text": parts,
     }
 
 

@@ -40,6 +40,9 @@ def evidence_view(sight: Sight | None, look: Look, branch: str = MAIN) -> dict[s
     rows = context_rows(trace, sight.step_index)
     shares = [row_shares(token, rows) for token in candidate.tokens]
     token, mode = _weakest(sight, candidate, counted)
+    taken_over = _taken_over(sight, candidate)
+    if taken_over is not None and candidate is sight.written:
+        token = taken_over
     most = axis_top(max((value for column in shares if column for value in column), default=0.0))
     return {
         "step": sight.step_index + 1,
@@ -48,6 +51,7 @@ def evidence_view(sight: Sight | None, look: Look, branch: str = MAIN) -> dict[s
         "name": shown_name(sight, look),
         "chips": chips(candidate.token_ids, trace.pieces),
         "counts": _counts(sight, candidate, counted),
+        "taken_over": taken_over,
         "tokens": [
             _token(sight, candidate, index, counted, shares[index])
             for index in range(len(candidate.tokens))
@@ -65,6 +69,15 @@ def evidence_view(sight: Sight | None, look: Look, branch: str = MAIN) -> dict[s
         "most": most,
         "paint": paint(candidate),
     }
+
+
+def _taken_over(sight: Sight, candidate: Candidate) -> int | None:
+    """The token at which the target took over, of the refused step and of the one it wrote."""
+    outcome = sight.outcome
+    if outcome is None or not outcome.n_kept:
+        return None
+    concerned = candidate is sight.written or candidate is sight.candidate(None)
+    return outcome.n_kept if concerned else None
 
 
 def _edit(sight: Sight, candidate: Candidate, branch: str) -> dict[str, str] | None:

@@ -61,7 +61,11 @@ _CHOICES = {
     "selection_method": "similarity",
 }
 _SWITCHES = ("renormalise", "residual")
-_FRESH_CHOICES = {"grade_method": "grade by", "easd_bounds": "bounds"}
+_FRESH_CHOICES = {
+    "fallback_from": "fall back at",
+    "grade_method": "grade by",
+    "easd_bounds": "bounds",
+}
 _FRESH_SWITCHES = {"adaptive_gamma": "adaptive gamma"}
 
 

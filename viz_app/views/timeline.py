@@ -95,16 +95,18 @@ def _block(sight: Sight) -> dict[str, Any]:
     verdict = sight.verdict
     kind, word = outcome_word(sight)
     tokens = 1 if shown is None else len(shown.tokens)
-    by_target = sight.outcome is not None and sight.outcome.source == "target"
-    written_by_target = by_target and sight.written is not None
+    outcome = sight.outcome
+    by_target = outcome is not None and outcome.source == "target" and sight.written is not None
+    n_kept = 0 if outcome is None else outcome.n_kept
+    share = f", {tokens - n_kept} by target" if n_kept else " by target"
     block: dict[str, Any] = {
         "number": sight.step_index + 1,
         "kind": kind,
         "word": word,
         "tokens": tokens,
-        "tokens_text": f"{tokens} tok" + (" by target" if written_by_target else ""),
+        "tokens_text": f"{tokens} tok" + (share if by_target else ""),
         "text": "" if shown is None else step_text(shown, pieces, _MOST_TEXT),
-        "by": "target" if written_by_target else "",
+        "by": "target" if by_target else "",
         "attempt": f"draw {sight.attempt + 1}" if sight.attempt else "",
         "score": None,
         "readings": [],

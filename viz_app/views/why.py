@@ -3,9 +3,10 @@
 import math
 from typing import Any
 
-from specguard_core.config import ReadingName
-from specguard_core.readings import SIGNALS
+from specguard_core.config import DecodeConfig, ReadingName
+from specguard_core.readings import SIGNALS, scales_of
 from specguard_core.types import Candidate, Reading, Verdict
+from specguard_core.verification import n_standing
 from viz_app.gold import NO_GOLD, Gold
 from viz_app.session import WRITTEN, Look
 from viz_app.sight import Sight
@@ -70,6 +71,8 @@ def _whatif(sight: Sight, whatif: WhatIf | None) -> dict[str, Any] | None:
     apart = fixed(abs(score - threshold), decimals)
     sums = f"{fixed(score, decimals)} is {apart} {side} {fixed(threshold, decimals)},"
     then = "would be kept" if verdict.accepted else "would be refused"
+    if verdict.accepted == (sight.outcome is not None and sight.outcome.source == "draft"):
+        then += _elsewhere(sight, verdict, whatif.config)
     if whatif.is_stale(sight.step_index):
         then += ", but it is stale"
     return {
@@ -77,6 +80,16 @@ def _whatif(sight: Sight, whatif: WhatIf | None) -> dict[str, Any] | None:
         "sentence": [sums, f"so at these knobs it {then}."],
         "assertion": assertion(verdict),
     }
+
+
+def _elsewhere(sight: Sight, verdict: Verdict, config: DecodeConfig) -> str:
+    """Where the target would take over, if not where it did; empty where it would be the same."""
+    index, outcome = sight.judged_index, sight.outcome
+    if verdict.accepted or index is None or outcome is None or outcome.forced:
+        return ""
+    scales, pieces = scales_of(sight.trace), sight.trace.pieces
+    n_kept = n_standing(verdict, sight.candidates[index], config, scales=scales, pieces=pieces)
+    return "" if n_kept == outcome.n_kept else f" at another token, number {n_kept + 1}"
 
 
 def arithmetic(verdict: Verdict) -> dict[str, Any]:
@@ -193,11 +206,15 @@ def _sentence(sight: Sight, verdict: Verdict, judged: bool) -> list[str]:
     if outcome is not None and outcome.forced:
         who = "a person kept it" if outcome.source == "draft" else "a person had it written anew"
         return [first, f"but {who}."]
+    if verdict.accepted:
+        return [first, f"so this step {'was' if sight.phase == 'commit' else 'will be'} kept."]
+    n_kept = 0 if outcome is None else outcome.n_kept
+    if n_kept:
+        verb = "wrote on" if sight.phase == "commit" else "will write on"
+        return [first, f"so the target {verb} from token {n_kept + 1}."]
     if sight.phase != "commit":
-        then = "will be kept" if verdict.accepted else "the target will write it"
-        return [first, f"so this step {then}." if verdict.accepted else f"so {then}."]
-    then = "this step was kept" if verdict.accepted else "the target wrote this step"
-    return [first, f"so {then}."]
+        return [first, "so the target will write it."]
+    return [first, "so the target wrote this step."]
 
 
 def _fault(sight: Sight, verdict: Verdict, index: int, gold: Gold) -> str:
