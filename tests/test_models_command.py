@@ -101,7 +101,7 @@ def test_a_gguf_file_is_told_with_what_unpacking_it_takes(tmp_path):
         (["http://127.0.0.1:9/v1"], "a target with files to look at"),
         (["--device", "gpu"], "a device out of auto"),
         (["--draft-bits", "3"], "invalid choice"),
-        (["--device", "cpu", "--draft-bits", "4"], "a CUDA GPU for 4-bit weights"),
+        (["--device", "cpu", "--draft-bits", "8"], "a CUDA GPU for 8-bit weights"),
     ],
 )
 def test_what_cannot_be_asked_is_a_sentence_and_exit_code_2(folder, arguments, sentence):

@@ -7,7 +7,7 @@ import psutil
 import pytest
 import torch
 from huggingface_hub import constants
-from transformers import Lfm2Config, Qwen3_5MoeTextConfig, Qwen3_5TextConfig
+from transformers import AutoModelForCausalLM, Lfm2Config, Qwen3_5MoeTextConfig, Qwen3_5TextConfig
 from transformers.integrations.gguf.gguf_conversion_mapping import GGUF_ARCHS
 
 from specguard_core import DecodeConfig, start
@@ -25,6 +25,7 @@ from tests.tiny_models import (
     tiny_config,
     tiny_folder,
     tiny_gguf,
+    tiny_tokenizer,
 )
 
 CONFIG = tiny_config("llama")
@@ -56,9 +57,9 @@ def test_a_device_that_is_unknown_or_not_there_is_told_with_what_there_is(monkey
         choose("mps")
 
 
-def test_packed_weights_need_a_gpu_and_their_library(monkeypatch, folder):
-    with pytest.raises(UsageError, match="a CUDA GPU for 4-bit weights, got cpu"):
-        load_models(folder, None, device="cpu", draft_bits=4)
+def test_packed_weights_need_a_device_that_takes_them_and_their_library(monkeypatch, folder):
+    with pytest.raises(UsageError, match="a CUDA GPU for 8-bit weights, or 4 bits on a CPU, got"):
+        load_models(folder, None, device="cpu", draft_bits=8)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(placement, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match="the bitsandbytes package for 8-bit weights, got none"):
@@ -69,6 +70,33 @@ def test_packed_weights_need_a_gpu_and_their_library(monkeypatch, folder):
     asked = choose("cuda", 4).load_options()
     assert asked["quantization_config"].load_in_4bit
     assert asked["device_map"] == {"": "cuda"}
+
+
+def test_weights_of_4_bits_write_and_read_on_a_cpu(tmp_path):
+    pytest.importorskip("bitsandbytes", reason="needs the bitsandbytes package")
+    wide = tiny_config("llama", hidden_size=128, intermediate_size=192, head_dim=32)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        AutoModelForCausalLM.from_config(wide).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    models = load_models(tmp_path, None, device="cpu", dtype="float32", draft_bits=4)
+    model, whole = models.need_draft(), load_models(tmp_path, None, device="cpu").need_draft()
+    assert (model.info.dtype, model.info.grounding) == ("4-bit, float32", "captured")
+    draw = model.sample_steps([REQUEST])[0].draws[0]
+    assert model.sample_steps([REQUEST])[0].draws[0].token_ids == draw.token_ids
+    again, other = (
+        one.read_steps([read_request(REQUEST.prefix, draw.token_ids)])[0].logprobs
+        for one in (model, whole)
+    )
+    assert again == pytest.approx(draw.logprobs, abs=0.02)
+    # Four bits are fewer: close, and not the same.
+    assert 0.01 < abs(again - other).max() < 1
+
+
+def test_weights_that_do_not_fill_blocks_are_refused_on_a_cpu(folder):
+    pytest.importorskip("bitsandbytes", reason="needs the bitsandbytes package")
+    with pytest.raises(ModelError, match=r"a multiple of 64 weights in llama for 4 bits .* got 32"):
+        load_models(folder, None, device="cpu", draft_bits=4)
 
 
 def test_packing_leaves_what_is_not_linear_as_it_is():

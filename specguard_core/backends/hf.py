@@ -166,7 +166,7 @@ def load_models(
     dtype           auto, float32, bfloat16 or float16
     device          auto, cpu, cuda, cuda:1, mps, ..., or spread: over all there is, by accelerate
     draft_device    of one model, where it is not that of the others; so target_device
-    draft_bits      8 or 4: its weights packed by bitsandbytes; so target_bits
+    draft_bits      8 or 4, on a CPU 4: its weights packed by bitsandbytes; so target_bits
     device_map      as in transformers, instead of any device, to spread both models by hand
     chat_template   a Jinja file for the prompts, instead of the tokenizer's own template
     api_key         for the server, where the target is one; recorded nowhere

@@ -75,7 +75,20 @@ def load_weights(source: Source, config: Any, place: Place, device_map: Any = No
             finalize(model, shelf.cleanup)
     model.eval()
     model.requires_grad_(False)
+    if place.device == "cpu" and place.bits is not None:
+        _require_whole_blocks(source, model)
     return model
+
+
+def _require_whole_blocks(source: Source, model: Any) -> None:
+    """On a CPU bitsandbytes multiplies whole blocks of a row; elsewhere blocks run on."""
+    for module in model.modules():
+        packed = getattr(getattr(module, "weight", None), "quant_state", None)
+        if packed is not None and packed.shape[1] % packed.blocksize:
+            raise ModelError(
+                f"expected rows of a multiple of {packed.blocksize} weights in {source.name} for 4 "
+                f"bits on a CPU, got {packed.shape[1]}: leave the bits away"
+            )
 
 
 def _require_whole(source: Source, report: Any) -> None:

@@ -67,19 +67,18 @@ def told_in_one_sentence(
 @contextmanager
 def quiet() -> Iterator[None]:
     """Our sentences say what is loading and what lacks: no bars and reports of libraries."""
-    remarks = getLogger("accelerate")
-    bars, level, remarks_level = (
-        logging.is_progress_bar_enabled(),
-        logging.get_verbosity(),
-        remarks.level,
-    )
+    remarks = [getLogger(name) for name in ("accelerate", "bitsandbytes")]
+    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    levels = [remark.level for remark in remarks]
     logging.disable_progress_bar()
     logging.set_verbosity_error()
-    remarks.setLevel(ERROR)
+    for remark in remarks:
+        remark.setLevel(ERROR)
     try:
         yield
     finally:
-        remarks.setLevel(remarks_level)
+        for remark, before in zip(remarks, levels, strict=True):
+            remark.setLevel(before)
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()

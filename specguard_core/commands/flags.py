@@ -30,7 +30,7 @@ def add_place_flags(parser: ArgumentParser) -> None:
             f"--{role}-bits",
             type=int,
             choices=(8, 4),
-            help=f"pack the {role}'s weights, by bitsandbytes on a CUDA GPU",
+            help=f"pack the {role}'s weights, by bitsandbytes: on a CUDA GPU, 4 bits on a CPU",
         )
     parser.add_argument(
         "--chat-template", metavar="FILE", help="Jinja template of prompts, not the tokenizer's own"
