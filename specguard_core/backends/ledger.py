@@ -12,7 +12,8 @@ from torch import Tensor
 from specguard_core.backends.sampling import Picked, Recorded, describe
 from specguard_core.lm import Floats
 
-_KEPT_LOGITS = 1 << 22
+_KEPT_LOGITS = 1 << 20
+_CACHED_LOGITS = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,17 @@ class Ledger:
     def _describe(self) -> None:
         if self._logits:
             logits = torch.cat(self._logits)
-            ids = torch.tensor(self._ids, device=logits.device)
-            self._parts.append(describe(logits, ids, self.n_alternatives))
+            parts = _few_rows(logits)
+            ids = torch.tensor(self._ids, device=logits.device).split([*map(len, parts)])
+            for part, own in zip(parts, ids, strict=True):
+                self._parts.append(describe(part, own, self.n_alternatives))
             self._logits, self._ids, self._n_kept = [], [], 0
+
+
+def _few_rows(logits: Tensor) -> tuple[Tensor, ...]:
+    """Logits [rows, vocabulary] by as many rows as a processor's cache holds what is computed of
+    them: rows of a large vocabulary take two to three times as long at once as one by one."""
+    if logits.device.type != "cpu":
+        return (logits,)
+    parts: tuple[Tensor, ...] = logits.split(max(1, _CACHED_LOGITS // logits.shape[-1]))
+    return parts

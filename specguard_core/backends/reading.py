@@ -12,7 +12,7 @@ from specguard_core.backends.engine import Engine, poll
 from specguard_core.errors import ModelError
 from specguard_core.lm import Floats, ReadRequest, ShouldStop, StepReading, TokenIds
 
-_BLOCK_ELEMENTS = 1 << 22
+_BLOCK_ELEMENTS = 1 << 17
 
 
 def read(engine: Engine, request: ReadRequest, should_stop: ShouldStop | None) -> StepReading:
