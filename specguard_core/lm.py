@@ -16,8 +16,7 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from specguard_core.blocks import Correction, Decision, EasdRule
-from specguard_core.config import BlockStrategyName
+from specguard_core.block_requests import DraftedBlock, DraftRequest, JudgedBlock, JudgeRequest
 from specguard_core.errors import PairError
 from specguard_core.types import ModelInfo, PromptSegment
 
@@ -118,70 +117,6 @@ class StepReading:
 
     logprobs: Floats
     attention: Floats | None
-    passes: int
-    positions: int
-    milliseconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How both models of a block strategy sample: temperature, then top-k, then the nucleus."""
-
-    temperature: float
-    top_p: float
-    top_k: int
-
-
-@dataclass(frozen=True, slots=True)
-class DraftRequest:
-    """Draft `n_tokens` >= 1 tokens after a prefix, fewer where one is an end of sequence.
-
-    seed    of the block; a token depends on it, its place and the prefix, on nothing else
-    top_n   likeliest tokens to remember for each place; 0: neither they nor entropies are wanted
-    """
-
-    prefix: TokenIds
-    n_tokens: int
-    seed: int
-    sampling: Sampling
-    top_n: int
-
-
-@dataclass(frozen=True, slots=True)
-class DraftedBlock:
-    """A drafted block. `state` is what the target needs to judge it, and its backend's own affair:
-    the processed distributions the tokens were drawn from stay where they were computed."""
-
-    token_ids: TokenIds
-    state: object
-    milliseconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeRequest:
-    """Judge a block that stands after a prefix, and add one token to what is accepted.
-
-    drafted   None where nothing was drafted: the target then only adds its token
-    easd      None where the ordinary rule alone holds
-    """
-
-    prefix: TokenIds
-    drafted: DraftedBlock | None
-    seed: int
-    sampling: Sampling
-    rule: BlockStrategyName
-    easd: EasdRule | None
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedBlock:
-    """Decisions up to the first token that was not accepted, and the target's own token.
-
-    passes, positions   of the target; one pass for a whole block
-    """
-
-    decisions: tuple[Decision, ...]
-    correction: Correction
     passes: int
     positions: int
     milliseconds: float

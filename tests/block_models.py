@@ -17,15 +17,9 @@ from specguard_core.backends.loading import prepare
 from specguard_core.backends.scripted import EOS, ScriptedModel, ScriptedVocabulary, scripted_info
 from specguard_core.backends.sources import Source
 from specguard_core.backends.tokenizer import HfVocabulary
+from specguard_core.block_requests import DraftedBlock, DraftRequest, JudgedBlock, JudgeRequest
 from specguard_core.config import DecodeConfig
-from specguard_core.lm import (
-    DraftedBlock,
-    DraftRequest,
-    JudgedBlock,
-    JudgeRequest,
-    Models,
-    TokenIds,
-)
+from specguard_core.lm import Models, TokenIds
 from specguard_core.types import Decision, ModelInfo, Trace
 from tests.builders import configured
 from tests.tiny_models import tiny_tokenizer

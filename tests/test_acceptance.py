@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from specguard_core.acceptance import ACCEPTANCE, Doubt, accept_block, accept_greedy, draw, residual
 from specguard_core.backends.distributions import entropies, overlaps, processed, top_ids
+from specguard_core.block_requests import Sampling
 from specguard_core.blocks import EasdRule
 from specguard_core.config import BLOCK_STRATEGY_NAMES
 from specguard_core.errors import ModelError
-from specguard_core.lm import Sampling
 
 Q = (0.5, 0.25, 0.25, 0.0)
 P = (0.25, 0.5, 0.0, 0.25)

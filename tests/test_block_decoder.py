@@ -8,10 +8,11 @@ import torch
 
 from specguard_core.backends.block import MAX_LINES
 from specguard_core.backends.distributions import processed
+from specguard_core.block_requests import DraftRequest, JudgeRequest, Sampling
 from specguard_core.decoder.states import AwaitingBlock, Finished, resume, rewound
 from specguard_core.decoder.step import advance, advance_many, start
 from specguard_core.errors import Cancelled, ModelError, PairError
-from specguard_core.lm import DraftRequest, JudgeRequest, Models, Sampling
+from specguard_core.lm import Models
 from specguard_core.metrics import block_accept_rate, tokens_per_block
 from tests.block_models import (
     LONG,

@@ -27,16 +27,9 @@ from specguard_core.backends.distributions import (
     top_ids,
 )
 from specguard_core.backends.engine import Engine, poll
+from specguard_core.block_requests import DraftedBlock, DraftRequest, JudgedBlock, JudgeRequest
 from specguard_core.errors import ModelError, PairError
-from specguard_core.lm import (
-    DraftedBlock,
-    DraftRequest,
-    JudgedBlock,
-    JudgeRequest,
-    OnToken,
-    ShouldStop,
-    TokenIds,
-)
+from specguard_core.lm import OnToken, ShouldStop, TokenIds
 
 MAX_LINES = 4
 _ROOM_TOKENS = 256

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from specguard_core.backends.sampling import nucleus_edge, top_values
+from specguard_core.block_requests import Sampling
 from specguard_core.errors import ModelError
-from specguard_core.lm import Sampling
 
 _CANDIDATES = 64
 # Below this a division would leave fp32; such a distribution is one-hot long before.

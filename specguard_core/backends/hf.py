@@ -28,15 +28,12 @@ from specguard_core.backends.placement import SPREAD, require_room
 from specguard_core.backends.prepacking import prepack
 from specguard_core.backends.reward import load_reward
 from specguard_core.backends.tokenizer import HfVocabulary, read_template
+from specguard_core.block_requests import DraftedBlock, DraftRequest, JudgedBlock, JudgeRequest
 from specguard_core.errors import UsageError
 from specguard_core.lm import (
     ChoiceReading,
     ChoiceRequest,
-    DraftedBlock,
-    DraftRequest,
     DrawBatch,
-    JudgedBlock,
-    JudgeRequest,
     Models,
     OnToken,
     ReadRequest,

@@ -10,21 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from specguard_core.answers import extract_answer
+from specguard_core.block_requests import (
+    DraftedBlock,
+    DraftRequest,
+    JudgedBlock,
+    JudgeRequest,
+    Sampling,
+)
 from specguard_core.blocks import EasdRule
 from specguard_core.config import KNOBS, DecodeConfig
 from specguard_core.decoder.states import AwaitingBlock, Finished, context_length, used_models
 from specguard_core.decoder.stops import cut
 from specguard_core.events import BlockCommitted
-from specguard_core.lm import (
-    DraftedBlock,
-    DraftRequest,
-    JudgedBlock,
-    JudgeRequest,
-    Models,
-    OnToken,
-    Sampling,
-    ShouldStop,
-)
+from specguard_core.lm import Models, OnToken, ShouldStop
 from specguard_core.seeding import seed_for
 from specguard_core.strategies import block_strategy
 from specguard_core.types import Block, Cost, Decision, Finish, Role, RoleCost, Trace
