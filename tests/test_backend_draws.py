@@ -10,6 +10,7 @@ import torch
 from specguard_core.backends.cache import PrefixStore, split_chunks
 from specguard_core.backends.hf import HfModel
 from specguard_core.backends.loading import prepare
+from specguard_core.backends.prefixes import read_prefix
 from specguard_core.backends.sources import Source
 from specguard_core.errors import Cancelled, ModelError
 from specguard_core.lm import Draw, DrawBatch, TokenIds
@@ -50,7 +51,7 @@ def scripted(model: HfModel, *tokens: int) -> HfModel:
         return logits
 
     model._engine.forward = forced
-    path, _, _ = model._engine.read_prefix(model._engine.chunks(PREFIX), None)
+    path = read_prefix(model._engine, model._engine.chunks(PREFIX), None).path
     path[-1].last_logits = torch.full((model._engine.n_ids,), -1e4)
     path[-1].last_logits[tokens[0]] = 0
     return model
@@ -107,6 +108,28 @@ def test_a_batch_of_whole_row_multiples_gives_each_draw_its_own_bits(model):
     together = batch(model, **(DRAWN | {"seeds": tuple(range(8))}))
     for seed, draw in enumerate(together.draws):
         assert_same(batch(model, **(DRAWN | {"seeds": (seed,)})).draws[0], draw)
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen2", "gemma2", "gpt2"])
+def test_steps_read_together_have_the_bits_of_each_read_alone(name):
+    model = tiny_model(name, eos=())
+    shared = some_ids(70, seed=1) + model.vocabulary.encode("\n\n")
+    prefixes = [shared, shared[:33], shared, shared + some_ids(5), shared[:12]]
+    requests = [
+        read_request(prefix, some_ids(m, seed=place), 2)
+        for place, (prefix, m) in enumerate(zip(prefixes, (9, 1, 17, 30, 4), strict=True))
+    ]
+    together = model.read_steps(requests)
+    model.forget()
+    passes = sum(reading.passes for reading in together)
+    for request, reading in zip(requests, together, strict=True):
+        model.forget()
+        (alone,) = model.read_steps([request])
+        assert np.array_equal(alone.logprobs, reading.logprobs)
+        assert np.array_equal(alone.attention, reading.attention)
+        passes -= alone.passes
+    # What two lack is read once.
+    assert passes < 0
 
 
 def test_what_was_asked_before_leaves_no_trace():

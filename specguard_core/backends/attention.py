@@ -4,8 +4,8 @@ query     [rows, heads, q, head_dim]; keys and values [rows, kv_heads, k, head_d
           multiple of kv_heads (grouped-query attention)
 packed    with one query token, the heads of a group become the query length: no key is repeated
 member    rows of a batch that share one prefix; a shared pass has several, each with its own cache
-apart     a pass of one token per row that leaves the members' caches to attention: it adds the new
-          keys and values itself. So several members share a pass, and so a pass can be recorded
+apart     a pass that leaves the members' caches to attention: it adds the new keys and values
+          itself. So several members share a pass, and a pass of one token per row can be recorded
 record    queries (or finished weights) of the last layers, kept while a model runs
 rows      head-mean attention weights in fp32, one row per recorded query, over the keys up to it
 
@@ -87,6 +87,7 @@ class Member:
 class _Pass:
     members: Sequence[Member] = ()
     apart: bool = False
+    lengths: Sequence[int] | None = None
 
 
 _NO_PASS = _Pass()
@@ -98,9 +99,12 @@ def passing(members: Sequence[Member]) -> AbstractContextManager[None]:
     return _open(_Pass(members))
 
 
-def passing_apart(members: Sequence[Member]) -> AbstractContextManager[None]:
-    """As `passing`, of one token per row, the model's own cache being a PassThrough."""
-    return _open(_Pass(members, apart=True))
+def passing_apart(
+    members: Sequence[Member], lengths: Sequence[int] | None = None
+) -> AbstractContextManager[None]:
+    """As `passing`, of one token per row, the model's own cache being a PassThrough; with lengths,
+    of so many tokens of each member, which has one row, end to end in a single row."""
+    return _open(_Pass(members, apart=True, lengths=lengths))
 
 
 @contextmanager
@@ -140,9 +144,10 @@ def attend_apart(
     scaling: float | None,
     **kwargs: Any,
 ) -> Tensor:
-    """[rows, 1, heads, head_dim]: each member's rows on its own cache, which takes the new keys in.
+    """[rows, q, heads, head_dim]: each member's rows, or its tokens of the single row, on its own
+    cache, which takes the new keys in.
 
-    Rows beyond the members' only fill the batch: they get what the first row gets.
+    What is beyond the members' only fills the batch: it gets what the first one gets.
 
     To a recorder one function like those of torch: what it does inside differs from pass to pass.
     """
@@ -151,23 +156,25 @@ def attend_apart(
         attended: Tensor = handle_torch_function(attend_apart, (query,), *given, **kwargs)
         return attended
     layer_index = cast(int, module.layer_idx)
-    outputs, first = [], 0
-    for number, member in enumerate(_pass.get().members):
-        rows = member.cache.rows
-        part = slice(first, first + rows)
-        own, keys, values = query[part], key[part], value[part]
-        keys, values = member.cache.layer(layer_index).update(keys, values)
-        if isinstance(attention_mask, list):
-            mask = attention_mask[number]
-        else:
-            mask = None if attention_mask is None else attention_mask[part]
+    now = _pass.get()
+    along = 0 if now.lengths is None else 2
+    counts = now.lengths or [member.cache.rows for member in now.members]
+    filling = query.shape[along] - sum(counts)
+    parts = [*counts, filling] if filling else [*counts]
+    split = (states.split(parts, dim=along) for states in (query, key, value))
+    masks: Sequence[Tensor | None] = [None] * len(parts)
+    if attention_mask is not None:
+        whole = attention_mask
+        masks = whole if isinstance(whole, list) else whole.split(parts, dim=along)
+    outputs = []
+    for member, own, new_keys, new_values, mask in zip(now.members, *split, masks, strict=False):
+        keys, values = member.cache.layer(layer_index).update(new_keys, new_values)
         _keep(member.record, module, own, mask, scaling)
         outputs.append(_attend(module, own, keys, values, mask, scaling, kwargs))
-        first += rows
-    filling = len(query) - first
     if filling:
-        outputs.append(outputs[0][:1].expand(filling, -1, -1, -1))
-    return torch.cat(outputs) if len(outputs) > 1 else outputs[0]
+        shape = [filling if axis == along // 2 else -1 for axis in range(4)]
+        outputs.append(outputs[0].narrow(along // 2, 0, 1).expand(shape))
+    return torch.cat(outputs, dim=along // 2) if len(outputs) > 1 else outputs[0]
 
 
 def _attend(
@@ -209,18 +216,20 @@ def packed_mask(
 ) -> Tensor | list[Tensor | None] | None:
     """The mask of scaled_dot_product_attention; in a shared pass one for each member."""
     stock = ALL_MASK_ATTENTION_FUNCTIONS["sdpa"]
-    members = _pass.get().members
-    if len(members) < 2:
+    now = _pass.get()
+    members = now.members
+    if len(members) < 2 and now.lengths is None:
         return cast(
             Tensor | None,
             stock(batch_size=batch_size, q_length=q_length, kv_length=kv_length, **options),
         )
     masks: list[Tensor | None] = []
-    for member in members:
+    counts = now.lengths or [q_length] * len(members)
+    for member, count in zip(members, counts, strict=True):
         before = member.cache.get_seq_length()
         own = dict(options, q_offset=before, kv_offset=0)
-        rows, length = member.cache.rows, before + q_length
-        masks.append(stock(batch_size=rows, q_length=q_length, kv_length=length, **own))
+        rows, length = member.cache.rows, before + count
+        masks.append(stock(batch_size=rows, q_length=count, kv_length=length, **own))
     return None if all(mask is None for mask in masks) else masks
 
 

@@ -27,6 +27,7 @@ from specguard_core.backends.distributions import (
     top_ids,
 )
 from specguard_core.backends.engine import Engine, poll
+from specguard_core.backends.prefixes import read_prefix
 from specguard_core.block_requests import DraftedBlock, DraftRequest, JudgedBlock, JudgeRequest
 from specguard_core.errors import ModelError, PairError
 from specguard_core.lm import OnToken, ShouldStop, TokenIds
@@ -89,9 +90,9 @@ class Lines:
             if n_common == len(prefix) and best.last_logits is None:
                 self.roll_back(best, n_common - 1)
             return best
-        path, passes, positions = self.engine.read_prefix(self.engine.chunks(prefix), should_stop)
-        cache = WorkingCache(1, path, len(prefix) + _ROOM_TOKENS)
-        return Line(prefix, cache, path[-1].last_logits, passes, positions)
+        read = read_prefix(self.engine, self.engine.chunks(prefix), should_stop)
+        cache = WorkingCache(1, read.path, len(prefix) + _ROOM_TOKENS)
+        return Line(prefix, cache, read.path[-1].last_logits, read.passes, read.positions)
 
     def clear(self) -> None:
         self._lines = []

@@ -5,6 +5,7 @@ import time
 from specguard_core.backends.attention import Member
 from specguard_core.backends.cache import WorkingCache
 from specguard_core.backends.engine import Engine, poll
+from specguard_core.backends.prefixes import read_prefix
 from specguard_core.errors import ModelError
 from specguard_core.lm import ChoiceReading, ChoiceRequest, Floats, ShouldStop
 
@@ -19,15 +20,15 @@ def choose(engine: Engine, request: ChoiceRequest, should_stop: ShouldStop | Non
             f"together, got {n} and {m}: shorten them or use a model with a longer context"
         )
     chunks = engine.chunks(request.prefix)
-    path, passes, positions = engine.read_prefix(chunks, should_stop)
+    prefix = read_prefix(engine, chunks, should_stop)
     poll(should_stop)
-    members = [Member(WorkingCache(1, path, n + m), None)]
+    members = [Member(WorkingCache(1, prefix.path, n + m), None)]
     row = engine.forward(engine.ids([request.question]), members)[0, -1].float()
     chosen = row[engine.ids([request.choices])[0]] - row.logsumexp(dim=-1)
     logprobs: Floats = chosen.cpu().numpy()
     return ChoiceReading(
         logprobs=logprobs,
-        passes=passes + 1,
-        positions=positions + m,
+        passes=prefix.passes + 1,
+        positions=prefix.positions + m,
         milliseconds=1000 * (time.perf_counter() - start),
     )

@@ -38,6 +38,7 @@ from specguard_core.backends.cache import (
 from specguard_core.backends.loading import (
     RUN_ERRORS,
     cache_argument,
+    can_read_together,
     can_share_passes,
     input_device,
 )
@@ -85,6 +86,7 @@ class Engine:
         self.row_multiple = 1
         if self.shares_passes:
             self.row_multiple = _row_multiple(info, model.get_input_embeddings().weight)
+        self.reads_together = self.row_multiple > 1 and can_read_together(model)
         # In a large model Python is a small part of a pass, and recording takes four passes. A
         # module that a library moves about does more than its operations.
         small = info.device == "cpu" and info.n_parameters <= SMALL_MODEL_PARAMETERS
@@ -127,7 +129,11 @@ class Engine:
             logits = logits[: sum(member.cache.rows for member in members)]
         if not all_logits and logits.shape[1] > 1:
             logits = logits[:, -1:]
-        if logits.shape[2] > self.n_ids:
+        return self._known(logits)
+
+    def _known(self, logits: Tensor) -> Tensor:
+        """Logits [..., vocabulary] over the tokenizer's ids."""
+        if logits.shape[-1] > self.n_ids:
             logits = logits[..., : self.n_ids]
         if self._missing is not None:
             logits = logits.index_fill(-1, self._missing, _MISSING_LOGIT)
@@ -212,25 +218,30 @@ class Engine:
     def chunks(self, token_ids: TokenIds) -> list[TokenIds]:
         return split_chunks(token_ids, self.piece, turn_ends=self.turn_ends)
 
-    def read_prefix(
-        self, chunks: Sequence[TokenIds], should_stop: ShouldStop | None
-    ) -> tuple[list[Chunk], int, int]:
-        """The chunks in the store, those missing read first; passes and positions that took.
+    def read_chunks(
+        self, parts: Sequence[tuple[TokenIds, Member]], *, all_logits: bool = False
+    ) -> list[Tensor]:
+        """[m, n_ids] logits of each chunk, read by the one row of its member's cache: after its
+        last tokens, or after each of them.
 
-        Raises:
-            Cancelled: should_stop said so; chunks read before stay.
+        A small model reads all chunks end to end in one pass, which costs it more than the tokens
+        do; their bits are those of each chunk read alone.
         """
-        path = self.store.find(chunks)
-        missing = chunks[len(path) :]
-        if not missing:
-            return path, 0, 0
-        before = sum(len(chunk) for chunk in chunks[: len(path)])
-        cache = WorkingCache(1, path, before + sum(map(len, missing)))
-        for chunk in missing:
-            poll(should_stop)
-            logits = self.forward(self.ids([chunk]), [Member(cache, None)])
-            path.append(self.remember(path, chunk, cache, logits[0, -1]))
-        return path, len(missing), sum(map(len, missing))
+        if not self.reads_together:
+            return [
+                self.forward(self.ids([chunk]), [member], all_logits=all_logits)[0]
+                for chunk, member in parts
+            ]
+        members, lengths = [member for _, member in parts], [len(chunk) for chunk, _ in parts]
+        begun = [member.cache.get_seq_length() for member in members]
+        ids = [token_id for chunk, _ in parts for token_id in chunk]
+        places = [n + i for n, m in zip(begun, lengths, strict=True) for i in range(m)]
+        filling = self.filled(len(ids)) - len(ids)
+        row, positions = self.ids([ids + ids[:1] * filling, places + places[:1] * filling])
+        with passing_apart(members, lengths):
+            cache = PassThrough(max(begun))
+            logits = self._run(row[None], cache, all_logits=True, position_ids=positions[None])
+        return list(self._known(logits[0, : len(ids)]).split(lengths))
 
     def remember(
         self, path: Sequence[Chunk], chunk: TokenIds, cache: WorkingCache, last_logits: Tensor

@@ -20,6 +20,7 @@ from specguard_core.backends.attention import Member
 from specguard_core.backends.cache import WorkingCache
 from specguard_core.backends.engine import Engine, poll
 from specguard_core.backends.ledger import Ledger, Ledgered
+from specguard_core.backends.prefixes import ReadPrefix, read_prefixes
 from specguard_core.backends.sampling import pick
 from specguard_core.errors import ModelError
 from specguard_core.lm import (
@@ -67,13 +68,14 @@ def sample(
     """All draws of all requests; those that may share forward passes do."""
     batches: list[DrawBatch] = []
     for group in _groups(engine, requests):
-        writers = []
-        for request in group:
-            start = time.perf_counter()
-            writer = _Writer(engine, request, eos_token_ids)
-            writer.begin(should_stop)
-            writer.seconds = time.perf_counter() - start
-            writers.append(writer)
+        start = time.perf_counter()
+        writers = [_Writer(engine, request, eos_token_ids) for request in group]
+        chunks = [engine.chunks(request.prefix) for request in group]
+        prefixes = read_prefixes(engine, chunks, should_stop)
+        for writer, prefix in zip(writers, prefixes, strict=True):
+            writer.begin(prefix)
+        for writer in writers:
+            writer.seconds = (time.perf_counter() - start) / len(group)
         _write(engine, writers, on_token, should_stop)
         batches += [writer.finish() for writer in writers]
     return batches
@@ -134,6 +136,13 @@ class _Writer:
     def __init__(
         self, engine: Engine, request: SampleRequest, eos_token_ids: frozenset[int]
     ) -> None:
+        n, most = len(request.prefix), engine.info.context_length
+        self.room = min(request.max_tokens, most - n)
+        if not n or self.room < 1:
+            raise ModelError(
+                f"expected a prefix of 1 to {most - 1} tokens, got {n}: shorten the problem or use "
+                "a model with a longer context"
+            )
         self.engine = engine
         self.request = request
         self.eos_token_ids = eos_token_ids
@@ -151,23 +160,15 @@ class _Writer:
         self.hidden: list[Tensor] = []
         self.ledger = Ledger(request.n_alternatives)
 
-    def begin(self, should_stop: ShouldStop | None) -> None:
-        """Read the prefix, and lay it out for all draws."""
-        n, most = len(self.request.prefix), self.engine.info.context_length
-        self.room = min(self.request.max_tokens, most - n)
-        if not n or self.room < 1:
-            raise ModelError(
-                f"expected a prefix of 1 to {most - 1} tokens, got {n}: shorten the problem or use "
-                "a model with a longer context"
-            )
-        chunks = self.engine.chunks(self.request.prefix)
-        path, self.passes, self.positions = self.engine.read_prefix(chunks, should_stop)
-        room = n + min(self.room, _ROOM_TOKENS)
+    def begin(self, prefix: ReadPrefix) -> None:
+        """Lay the prefix out for all draws."""
+        self.passes, self.positions = prefix.passes, prefix.positions
+        room = len(self.request.prefix) + min(self.room, _ROOM_TOKENS)
         self.member = Member(
-            WorkingCache(1 + self.rows[-1], path, room),
+            WorkingCache(1 + self.rows[-1], prefix.path, room),
             self.engine.new_record(self.request.n_capture_layers),
         )
-        self.logits = path[-1].last_logits.float()[None].expand(len(self.lines), -1)
+        self.logits = prefix.path[-1].last_logits.float()[None].expand(len(self.lines), -1)
 
     @property
     def waiting(self) -> bool:

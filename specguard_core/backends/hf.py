@@ -92,7 +92,7 @@ class HfModel:
         self, requests: Sequence[ReadRequest], *, should_stop: ShouldStop | None = None
     ) -> list[StepReading]:
         with self._lock, _threads_for(self.info), torch.inference_mode():
-            readings = [reading.read(self._engine, request, should_stop) for request in requests]
+            readings = reading.read(self._engine, requests, should_stop)
             self._engine.store.trim()
             return readings
 

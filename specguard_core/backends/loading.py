@@ -171,6 +171,39 @@ def can_share_passes(model: Any) -> bool:
     return _alike(model, output.logits, torch.stack(alone).float())
 
 
+@torch.inference_mode()
+def can_read_together(model: Any) -> bool:
+    """Whether chunks of unequal length, after prefixes of unequal length, may be read end to end in
+    one row, by a model that shares passes."""
+    ids = _probe_ids(model)
+    name = cache_argument(model)
+    begun, lengths = (3, _PROBE_BLOCK), (5, 4)
+
+    def member(count: int) -> Member:
+        made = Member(WorkingCache(1, [], _PROBE_TOKENS), None)
+        with passing([made]):
+            model(input_ids=ids[:, :count], use_cache=True, **{name: made.cache})
+        return made
+
+    spans = [(n, n + m) for n, m in zip(begun, lengths, strict=True)]
+    chunks = [ids[:, start:stop] for start, stop in spans]
+    alone = []
+    for (start, _), chunk in zip(spans, chunks, strict=True):
+        reader = member(start)
+        with passing([reader]):
+            output = model(input_ids=chunk, use_cache=True, **{name: reader.cache})
+        alone.append(output.logits[0])
+    places = torch.cat([torch.arange(*span, device=ids.device) for span in spans])[None]
+    shared = PassThrough(max(begun))
+    row = torch.cat(chunks, dim=1)
+    try:
+        with passing_apart([member(start) for start, _ in spans], lengths):
+            output = model(input_ids=row, position_ids=places, use_cache=True, **{name: shared})
+    except RUN_ERRORS:
+        return False
+    return _alike(model, output.logits[0], torch.cat(alone).float())
+
+
 def model_info(model: Any, source: Source, vocabulary_size: int) -> ModelInfo:
     """What the trace records of a loaded model; `grounding` as if attention could be captured."""
     config = model.config

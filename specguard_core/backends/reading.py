@@ -1,70 +1,100 @@
-"""Reading a step that someone else wrote: one block pass. Knows no sampling."""
+"""Reading steps that someone else wrote: one block pass each, of a small model one for all of them.
+Knows no sampling."""
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from specguard_core.backends.attention import Member
-from specguard_core.backends.cache import WorkingCache
+from specguard_core.backends.cache import Chunk, WorkingCache
 from specguard_core.backends.engine import Engine, poll
+from specguard_core.backends.prefixes import read_prefixes
 from specguard_core.errors import ModelError
 from specguard_core.lm import Floats, ReadRequest, ShouldStop, StepReading, TokenIds
 
 _BLOCK_ELEMENTS = 1 << 17
 
 
-def read(engine: Engine, request: ReadRequest, should_stop: ShouldStop | None) -> StepReading:
-    """Log-probabilities and attention rows of a step's tokens; the store then knows the step."""
-    start_time = time.perf_counter()
-    n, m = len(request.prefix), len(request.token_ids)
-    if not n or not m or n + m > engine.info.context_length:
-        raise ModelError(
-            f"expected a prefix and a step of at most {engine.info.context_length} tokens "
-            f"together, got {n} and {m}: shorten them or use a model with a longer context"
-        )
-    whole = request.prefix + request.token_ids
-    chunks = engine.chunks(whole)
-    before, n_before = _whole_chunks_within(chunks, n)
-    path, passes, positions = engine.read_prefix(chunks[:before], should_stop)
-    logprobs = np.zeros(m, np.float32)
-    attention: Floats | None = None
-    if n_before == n:
-        logprobs[0] = token_logprobs(path[-1].last_logits[None], engine.ids([whole[n : n + 1]])[0])[
-            0
-        ]
-    cache = WorkingCache(1, path, n + m)
-    start = n_before
-    for chunk in chunks[before:]:
+def read(
+    engine: Engine, requests: Sequence[ReadRequest], should_stop: ShouldStop | None
+) -> list[StepReading]:
+    """Log-probabilities and attention rows of steps' tokens; the store then knows the steps."""
+    start = time.perf_counter()
+    readers = [_Reader(engine, request) for request in requests]
+    prefixes = read_prefixes(engine, [r.chunks[: r.n_known_chunks] for r in readers], should_stop)
+    for reader, prefix in zip(readers, prefixes, strict=True):
+        reader.begin(prefix.path, prefix.passes, prefix.positions)
+    while active := [reader for reader in readers if reader.missing]:
         poll(should_stop)
+        parts = [(reader.missing[0], reader.member()) for reader in active]
+        logits = engine.read_chunks(parts, all_logits=True)
+        for reader, (_, member), own in zip(active, parts, logits, strict=True):
+            reader.take(own, member)
+    milliseconds = 1000 * (time.perf_counter() - start) / max(len(readers), 1)
+    return [reader.finish(milliseconds) for reader in readers]
+
+
+class _Reader:
+    """One request: its step's chunks, of which the first may begin before the step does."""
+
+    def __init__(self, engine: Engine, request: ReadRequest) -> None:
+        n, m = len(request.prefix), len(request.token_ids)
+        if not n or not m or n + m > engine.info.context_length:
+            raise ModelError(
+                f"expected a prefix and a step of at most {engine.info.context_length} tokens "
+                f"together, got {n} and {m}: shorten them or use a model with a longer context"
+            )
+        self.engine, self.request, self.n, self.m = engine, request, n, m
+        self.whole = request.prefix + request.token_ids
+        self.chunks = engine.chunks(self.whole)
+        self.n_known_chunks, self.start = _whole_chunks_within(self.chunks, n)
+        self.missing = self.chunks[self.n_known_chunks :]
+        self.logprobs = np.zeros(m, np.float32)
+        self.attention: Floats | None = None
+
+    def begin(self, path: list[Chunk], passes: int, positions: int) -> None:
+        self.path, self.passes, self.positions = path, passes, positions
+        self.cache = WorkingCache(1, path, self.n + self.m)
+        if self.start == self.n:
+            first = self.engine.ids([self.whole[self.n : self.n + 1]])[0]
+            self.logprobs[0] = token_logprobs(path[-1].last_logits[None], first)[0]
+
+    def member(self) -> Member:
+        """Who reads the next chunk."""
+        return Member(self.cache, self.engine.new_record(self.request.n_capture_layers))
+
+    def take(self, logits: Tensor, member: Member) -> None:
+        """The logits [chunk, vocabulary] of the next chunk, and what was recorded of it."""
+        chunk, n, m, start = self.missing.pop(0), self.n, self.m, self.start
         stop = start + len(chunk)
-        record = engine.new_record(request.n_capture_layers)
-        members = [Member(cache, record)]
-        logits = engine.forward(engine.ids([chunk]), members, all_logits=True)[0]
-        path.append(engine.remember(path, chunk, cache, logits[-1]))
-        passes, positions = passes + 1, positions + len(chunk)
+        self.path.append(self.engine.remember(self.path, chunk, self.cache, logits[-1]))
+        self.passes, self.positions = self.passes + 1, self.positions + len(chunk)
         # The logits at position p speak of token p + 1.
         first, last = max(n, start + 1), min(n + m, stop + 1)
         if first < last:
-            spoken = engine.ids([whole[first:last]])[0]
-            logprobs[first - n : last - n] = token_logprobs(
+            spoken = self.engine.ids([self.whole[first:last]])[0]
+            self.logprobs[first - n : last - n] = token_logprobs(
                 logits[first - 1 - start : last - 1 - start], spoken
             )
-        if record is not None:
-            rows = engine.rows(record, cache, start)[:, 0]
-            if attention is None:
-                attention = np.zeros((len(rows), m, n + m), np.float32)
+        if member.record is not None:
+            rows = self.engine.rows(member.record, self.cache, start)[:, 0]
+            if self.attention is None:
+                self.attention = np.zeros((len(rows), m, n + m), np.float32)
             first = max(n, start)
-            attention[:, first - n : stop - n, :stop] = rows[:, first - start :]
-        start = stop
-    return StepReading(
-        logprobs=logprobs,
-        attention=attention,
-        passes=passes,
-        positions=positions,
-        milliseconds=1000 * (time.perf_counter() - start_time),
-    )
+            self.attention[:, first - n : stop - n, :stop] = rows[:, first - start :]
+        self.start = stop
+
+    def finish(self, milliseconds: float) -> StepReading:
+        return StepReading(
+            logprobs=self.logprobs,
+            attention=self.attention,
+            passes=self.passes,
+            positions=self.positions,
+            milliseconds=milliseconds,
+        )
 
 
 def token_logprobs(logits: Tensor, token_ids: Tensor) -> Floats:
