@@ -22,7 +22,7 @@ from specguard_core.commands.shell import fitting_preset
 from specguard_core.errors import SpecGuardError, UsageError
 from viz_app.files import open_file
 from viz_app.limits import IDLE_SECONDS, PUBLIC_TOKENS, Limits
-from viz_app.memory import give_back
+from viz_app.memory import give_back, set_aside
 from viz_app.names import full_name, short_name
 from viz_app.pairs import GIGABYTE, Pairs, Sources, offers_within
 from viz_app.recordings import read_index
@@ -241,6 +241,7 @@ def main(
         opening=opening,
         rows=rows,
     )
+    set_aside()
     try:
         page.launch(
             server_name=given.host,

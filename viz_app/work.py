@@ -19,6 +19,7 @@ from specguard_core.lm import Models
 from specguard_core.presets import PresetName
 from specguard_core.types import Calibration
 from viz_app.abilities import Ability, abilities
+from viz_app.memory import search_all, set_aside
 from viz_app.phases import Hands, Phase
 from viz_app.session import Look
 from viz_app.workers import Fork, Workplace
@@ -82,11 +83,14 @@ class Pair:
         with self._lock:
             if self._loaded is None:
                 self._state = "loading models"
+                search_all()
                 try:
                     self._loaded = self._load()
                 except Exception:
                     self._state = "models could not be loaded"
                     raise
+                finally:
+                    set_aside()
                 self._abilities = abilities(self._loaded.models)
                 self._state = "models idle"
             return self._loaded
