@@ -17,12 +17,16 @@
     const y = (value) => (100 * (curve.high - value)) / (curve.high - curve.low);
     const x = (index) => (100 * (index + 0.5)) / curve.values.length;
     const near = (value) => curve.threshold && Math.abs(y(value) - y(curve.threshold.value)) < 22;
+    // A wide number near the top would stand on the name, which then moves to the foot. The words
+    // for two lines are as wide as the gutter: no number has room at their height.
+    const low = curve.threshold && y(curve.threshold.value) < (curve.target ? 66 : 36);
+    const covered = (at) => curve.target && (low ? at > 50 : at < 50);
     for (const tick of curve.ticks) {
-      if (!near(tick.value)) gutter.append(h("span", { class: y(tick.value) < 36 ? "beside" : null, style: { top: `${y(tick.value)}%` } }, tick.text));
+      const at = y(tick.value);
+      if (!near(tick.value) && !covered(at)) gutter.append(h("span", { class: at < 36 ? "beside" : null, style: { top: `${at}%` } }, tick.text));
     }
     if (curve.threshold) {
-      // A wide number near the top would stand on the name, which then moves to the foot.
-      gutter.classList.toggle("low", y(curve.threshold.value) < 36);
+      gutter.classList.toggle("low", low);
       gutter.append(h("span", { class: "at", style: { top: `${y(curve.threshold.value)}%` } }, curve.threshold.text));
     }
     const plot = h("div", { class: "plot" }, picture(curve, view, x, y), points(curve, view, x, y));
