@@ -225,10 +225,11 @@ class Step:
         kept = self.outcome.source == "draft"
         if not (self.verdict is None or self.outcome.forced or self.verdict.accepted == kept):
             raise ValueError("expected an unforced outcome to follow the verdict")
-        n_kept = self.outcome.n_kept
-        begins = () if self.chosen is None else self.chosen.token_ids[:n_kept]
-        if self.written is not None and self.written.token_ids[:n_kept] != begins:
-            raise ValueError("expected the target's step to begin with the draft's kept tokens")
+        if (n_kept := self.outcome.n_kept) and self.written is not None:
+            begun = () if self.chosen is None else self.chosen.token_ids[:n_kept]
+            ours = self.written.token_ids
+            if ours[:n_kept] != begun or len(ours) <= n_kept or len(begun) < n_kept:
+                raise ValueError("expected the target to go on from the draft's kept tokens")
 
     @property
     def chosen(self) -> Candidate | None:

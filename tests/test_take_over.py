@@ -182,7 +182,7 @@ def test_a_step_that_a_person_has_written_anew_is_written_whole():
     trace, _ = taken_over()
     with pytest.raises(ValueError, match="only where the target took over"):
         Outcome("edited", forced=True, n_kept=3)
-    with pytest.raises(ValueError, match="begin with the draft's kept tokens"):
+    with pytest.raises(ValueError, match="go on from the draft's kept tokens"):
         replace(trace.units[0], outcome=Outcome("target", n_kept=4))
 
 
