@@ -39,6 +39,8 @@ RUN_ERRORS = (RuntimeError, ValueError, KeyError, TypeError, AttributeError, Ind
 # weights inputs are rounded, too, by what is largest in the rows that go through together.
 _TOLERANCE = {torch.float32: 2e-3, torch.bfloat16: 0.25, torch.float16: 0.1}
 _TOLERANCE_8BIT = 0.6
+_PACKED_ROWS = 32
+"""Rows that bitsandbytes multiplies at once on a CPU."""
 
 
 def load_weights(source: Source, config: Any, place: Place, device_map: Any = None) -> Any:
@@ -81,13 +83,16 @@ def load_weights(source: Source, config: Any, place: Place, device_map: Any = No
 
 
 def _require_whole_blocks(source: Source, model: Any) -> None:
-    """On a CPU bitsandbytes multiplies whole blocks of a row; elsewhere blocks run on."""
+    """On a CPU bitsandbytes multiplies whole blocks of rows and of columns."""
     for module in model.modules():
         packed = getattr(getattr(module, "weight", None), "quant_state", None)
-        if packed is not None and packed.shape[1] % packed.blocksize:
+        if packed is None:
+            continue
+        height, width = packed.shape
+        if width % packed.blocksize or height % _PACKED_ROWS:
             raise ModelError(
-                f"expected rows of a multiple of {packed.blocksize} weights in {source.name} for 4 "
-                f"bits on a CPU, got {packed.shape[1]}: leave the bits away"
+                f"expected layers of a multiple of {_PACKED_ROWS} x {packed.blocksize} weights in "
+                f"{source.name} for 4 bits on a CPU, got {height} x {width}: leave the bits away"
             )
 
 

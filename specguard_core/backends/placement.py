@@ -76,6 +76,9 @@ class Place:
             options["quantization_config"] = BitsAndBytesConfig(
                 load_in_8bit=eight, load_in_4bit=not eight, bnb_4bit_compute_dtype=self.dtype
             )
+            if self.device == "cpu":
+                # Else they would be packed on a GPU, where there is one.
+                options["device_map"] = {"": "cpu"}
         if self.device == SPREAD:
             options["device_map"] = "auto"
         elif self.device.startswith("cuda"):
@@ -161,11 +164,13 @@ def computes_in_bf16() -> bool:
 def _require_packing(bits: int, device: str) -> None:
     if bits not in BITS:
         raise UsageError(f"expected weights of 8 or 4 bits, got {bits}: choose one")
-    # On a CPU a product of 8-bit weights takes ten times as long as one of bf16.
-    if not device.startswith("cuda") and (device, bits) != ("cpu", 4):
+    # On a CPU a product of 8-bit weights takes ten times as long as one of bf16, and one of 4-bit
+    # weights is fast where the processor computes in bf16.
+    on_cpu = (device, bits) == ("cpu", 4) and computes_in_bf16()
+    if not device.startswith("cuda") and not on_cpu:
         raise UsageError(
-            f"expected a CUDA GPU for {bits}-bit weights, or 4 bits on a CPU, got {device}: choose "
-            "one, or leave the bits away"
+            f"expected a CUDA GPU for {bits}-bit weights, or 4 bits on a CPU with bf16 arithmetic, "
+            f"got {device}: choose one, or leave the bits away"
         )
     if find_spec("bitsandbytes") is None:
         raise UsageError(
