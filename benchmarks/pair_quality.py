@@ -226,7 +226,8 @@ def run_report(
     traces = [_run(row, models, config) for row in rows]
     kept = sum(kept_tokens(trace) for trace in traces)
     steps = [step for trace in traces for step in trace.units if isinstance(step, Step)]
-    written = sum(len(s.output.tokens) for s in steps if s.outcome.source == "target")
+    own = (len(s.output.tokens) - s.outcome.n_kept for s in steps if s.outcome.source == "target")
+    written = sum(own)
     return {
         **_share(traces),
         "accept rate": accept_rate(traces),

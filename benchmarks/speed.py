@@ -29,6 +29,7 @@ from specguard_core import DecodeConfig, decode, start
 from specguard_core.backends.attention import Member, passing
 from specguard_core.backends.cache import WorkingCache
 from specguard_core.backends.loading import cache_argument
+from specguard_core.backends.prefixes import read_prefix
 from specguard_core.backends.prepacking import PrepackedLinear
 from specguard_core.evaluation import run_together
 from specguard_core.lm import ReadRequest
@@ -104,7 +105,7 @@ def candidates(subject: Subject, plan: Plan, clock: Clock) -> Result:
 
     def begun() -> tuple[torch.Tensor, Member]:
         engine.store.clear()
-        path, _, _ = engine.read_prefix(engine.chunks(subject.prefix), None)
+        path = read_prefix(engine, engine.chunks(subject.prefix), None).path
         room = len(subject.prefix) + plan.tokens
         row = engine.ids([[subject.prefix[0]]] * N_DRAWS)
         return row, Member(WorkingCache(N_DRAWS, path, room), None)

@@ -51,6 +51,7 @@ from specguard_core.types import ModelInfo
 _MISSING_LOGIT = -1e30
 _ROW_MULTIPLES = (4, 8, 16)
 _MOST_PROBED_ROWS = 64
+_MOST_READ_TOKENS = 512
 
 
 class Engine:
@@ -221,17 +222,32 @@ class Engine:
     def read_chunks(
         self, parts: Sequence[tuple[TokenIds, Member]], *, all_logits: bool = False
     ) -> list[Tensor]:
-        """[m, n_ids] logits of each chunk, read by the one row of its member's cache: after its
-        last tokens, or after each of them.
+        """Logits of each chunk, read by the one row of its member's cache: [m, n_ids] after each of
+        its tokens, or [1, n_ids] after the last.
 
-        A small model reads all chunks end to end in one pass, which costs it more than the tokens
-        do; their bits are those of each chunk read alone.
+        A small model reads several chunks end to end in one pass, which costs it more than the
+        tokens do; their bits are those of each chunk read alone.
         """
         if not self.reads_together:
             return [
                 self.forward(self.ids([chunk]), [member], all_logits=all_logits)[0]
                 for chunk, member in parts
             ]
+        passes: list[list[tuple[TokenIds, Member]]] = []
+        room = 0
+        for part in parts:
+            room -= len(part[0])
+            if room < 0 or not passes:
+                passes.append([])
+                room = _MOST_READ_TOKENS - len(part[0])
+            passes[-1].append(part)
+        read = (self._read_end_to_end(some, all_logits=all_logits) for some in passes)
+        return [logits for some in read for logits in some]
+
+    def _read_end_to_end(
+        self, parts: Sequence[tuple[TokenIds, Member]], *, all_logits: bool
+    ) -> list[Tensor]:
+        """As read_chunks, in one pass."""
         members, lengths = [member for _, member in parts], [len(chunk) for chunk, _ in parts]
         begun = [member.cache.get_seq_length() for member in members]
         ids = [token_id for chunk, _ in parts for token_id in chunk]
@@ -241,7 +257,8 @@ class Engine:
         with passing_apart(members, lengths):
             cache = PassThrough(max(begun))
             logits = self._run(row[None], cache, all_logits=True, position_ids=positions[None])
-        return list(self._known(logits[0, : len(ids)]).split(lengths))
+        found = list(self._known(logits[0, : len(ids)]).split(lengths))
+        return found if all_logits else [part[-1:] for part in found]
 
     def remember(
         self, path: Sequence[Chunk], chunk: TokenIds, cache: WorkingCache, last_logits: Tensor

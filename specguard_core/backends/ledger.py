@@ -12,7 +12,9 @@ from torch import Tensor
 from specguard_core.backends.sampling import Picked, Recorded, describe
 from specguard_core.lm import Floats
 
-_KEPT_LOGITS = 1 << 20
+_KEPT_LOGITS = 1 << 22
+# What a processor's cache holds beside what is computed of it.
+_KEPT_LOGITS_CPU = 1 << 20
 _CACHED_LOGITS = 1 << 17
 
 
@@ -43,7 +45,8 @@ class Ledger:
         self._ids += picked.token_ids
         self.owners += owners
         self._n_kept += logits.numel()
-        if self._n_kept > _KEPT_LOGITS:
+        most = _KEPT_LOGITS_CPU if logits.device.type == "cpu" else _KEPT_LOGITS
+        if self._n_kept > most:
             self._describe()
 
     def finish(self) -> Ledgered:
