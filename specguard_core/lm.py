@@ -40,7 +40,7 @@ class SampleRequest:
                       them, and they count in where the step ends
     n_capture_layers  last layers whose attention rows are wanted; 0 is none
     feed_boundary     whether the token that ends a step is fed once more for the sake of its row;
-                      a token that a limit made the last, or that is the only one, always is
+                      a token that a limit made the last, or that is the step's only one, always is
     """
 
     prefix: TokenIds

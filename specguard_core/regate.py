@@ -25,12 +25,14 @@ class Regate:
 
     verdicts     the new verdict; None where the strategy made none, or where it cannot be told
     selections   the new selection; None where nothing was selected
+    n_kept       tokens of the draft's step that would stand; None as for the verdict
     unmeasured   by step index, the sentence of why a verdict cannot be told
     flips        indices of steps that would have gone another way, judged one by one
     """
 
     verdicts: tuple[Verdict | None, ...]
     selections: tuple[Selection | None, ...]
+    n_kept: tuple[int | None, ...]
     unmeasured: Mapping[int, str]
     flips: tuple[int, ...]
 
@@ -57,33 +59,32 @@ def regate(trace: Trace, config: DecodeConfig, evidence: Evidence | None = None)
     verdicts: list[Verdict | None] = []
     selections: list[Selection | None] = []
     unmeasured: dict[int, str] = {}
+    n_kept: list[int | None] = []
     flips: list[int] = []
     for step in trace.steps:
-        verdict, selection = None, step.selection
+        verdict, selection, standing = None, step.selection, None
         if step.verdict is not None:
             try:
                 selection = _selection(step, trace, config)
                 verdict, kept = _judged(step, step.verdict, selection, trace, config, evidence)
+                standing = len(kept)
+                now = (verdict.accepted, kept)
                 # A forced step's text stands whatever the rule says of it.
-                if not step.outcome.forced and kept != _kept_by(step):
+                if not step.outcome.forced and now != _kept_by(step):
                     flips.append(step.index)
             except NotMeasured as error:
                 unmeasured[step.index] = str(error)
         verdicts.append(verdict)
         selections.append(selection)
+        n_kept.append(standing)
     judged = [step.index for step in trace.steps if step.verdict is not None]
     if judged and len(unmeasured) == len(judged):
         raise NotMeasured(unmeasured[judged[0]])
-    return Regate(tuple(verdicts), tuple(selections), unmeasured, tuple(flips))
+    return Regate(tuple(verdicts), tuple(selections), tuple(n_kept), unmeasured, tuple(flips))
 
 
-Kept = tuple[bool, tuple[int, ...]]
-"""Whether the draft's step is accepted, and its tokens that stand: those the target goes on from,
-where it takes over within the step."""
-
-
-def _kept_by(step: Step) -> Kept:
-    """What an unforced step kept of the draft's."""
+def _kept_by(step: Step) -> tuple[bool, tuple[int, ...]]:
+    """Whether an unforced step was accepted, and its tokens that are the draft's."""
     accepted = step.outcome.source == "draft"
     n_kept = len(step.token_ids) if accepted else step.outcome.n_kept
     return accepted, step.token_ids[:n_kept]
@@ -96,8 +97,8 @@ def _judged(
     trace: Trace,
     config: DecodeConfig,
     evidence: Evidence | None,
-) -> tuple[Verdict, Kept]:
-    """The verdict at these knobs, and what a run would keep by it."""
+) -> tuple[Verdict, tuple[int, ...]]:
+    """The verdict at these knobs, and the draft's tokens that a run would keep by it."""
     candidates, scales, pieces = step.candidates, scales_of(trace), trace.pieces
     if (grade := recorded.readings.get("grade")) is not None:
         verdict = grade_verdict(grade.raw, config, grade.digits)
@@ -110,7 +111,7 @@ def _judged(
     n_kept = len(chosen.tokens)
     if not verdict.accepted:
         n_kept = n_standing(verdict, chosen, config, scales=scales, pieces=pieces)
-    return verdict, (verdict.accepted, chosen.token_ids[:n_kept])
+    return verdict, chosen.token_ids[:n_kept]
 
 
 def _selection(step: Step, trace: Trace, config: DecodeConfig) -> Selection | None:

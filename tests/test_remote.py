@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -17,7 +18,12 @@ from specguard_core import DecodeConfig, bundled, decode, load_models, start
 from specguard_core.backends import remote
 from specguard_core.backends.hf import HfModel
 from specguard_core.backends.remote import RemoteModel, connect
-from specguard_core.backends.scripted import EOS, ScriptedModel, ScriptedVocabulary
+from specguard_core.backends.scripted import (
+    EOS,
+    ScriptedModel,
+    ScriptedVocabulary,
+    scripted_info,
+)
 from specguard_core.decoder.states import AwaitingCommit, AwaitingDraft, Finished
 from specguard_core.decoder.step import advance
 from specguard_core.errors import Cancelled, ModelError, NotMeasured, UsageError
@@ -282,3 +288,18 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+class SpacingVocabulary(ScriptedVocabulary):
+    """Puts a space before whatever it is given, as tokenizers with a mark for spaces do."""
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        return super().encode(f" {text}")
+
+
+@pytest.mark.parametrize(("goes_on", "text"), [(True, "23 pens."), (False, " 23 pens.")])
+def test_a_text_that_goes_on_from_another_gets_no_space_before_it(goes_on, text):
+    vocabulary = SpacingVocabulary()
+    model = RemoteModel(cast(Any, None), vocabulary, scripted_info(), None)
+    ids = model._encoded("23 pens.", goes_on=goes_on)
+    assert b"".join(map(vocabulary.piece, ids)).decode() == text

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from specguard_core.backends.scripted import ScriptedStep
 from specguard_core.commands.briefs import trace_brief
-from specguard_core.commands.lines import step_lines
+from specguard_core.commands.lines import regate_lines, step_lines
+from specguard_core.decoder.step import advance
 from specguard_core.metrics import target_only_time
 from specguard_core.regate import regate
 from specguard_core.text import StepWatch, join_pieces
@@ -31,11 +32,13 @@ from tests.builders import (
 )
 from tests.test_verification import judged_steps
 from tests.tiny_models import sample_request, some_ids, tiny_model
+from viz_app.branches import forced
 from viz_app.pace import STEPS
 from viz_app.session import WRITTEN, Look, Session, opened
 from viz_app.sight import sight
 from viz_app.views.candidates import candidates_view
 from viz_app.views.evidence import evidence_view
+from viz_app.views.knobs import flip_list
 from viz_app.views.timeline import timeline_view
 from viz_app.views.why import why_view
 from viz_app.whatif import what_if
@@ -166,6 +169,27 @@ def test_each_token_is_paid_for_by_who_wrote_it():
     assert spent["target_written"] == n_written
 
 
+def test_a_step_that_was_opened_and_is_kept_after_all_costs_what_it_cost():
+    trace, _ = taken_over()
+    session = opened(Session(), trace)
+    session = forced(session, 0, "accept")
+    state, _ = advance(session.history[-1], pair())
+    spent = {role: cost.tokens for role, cost in state.trace.units[0].cost.roles.items()}
+    assert spent["draft_kept"] == len(VOCABULARY.encode("ab7x.\n\n"))
+    assert spent["draft_discarded"] == 0
+
+
+def test_the_targets_own_tokens_are_read_where_those_before_are():
+    assert taken_over()[0].units[0].written.tokens[-1].target_logprob is None
+    drafted = {"": [ScriptedStep("ab7x.\n\n", (-1.0, -1.0, -1.0, -9.0, -1.0))]}
+    target = {"": drafted[""], "ab7": [ScriptedStep("yz.\n\n", -0.5)]}
+    config = configured(**{**AT_TOKEN, "weights": {"target_confidence": 1.0}, "threshold": 0.5})
+    step = run(pair(scripted(drafted), scripted(target, "target")), config).units[0]
+    assert step.outcome.n_kept == 3
+    read = [token.target_logprob for token in step.written.tokens]
+    assert read == pytest.approx([-1.0, -1.0, -1.0, -0.5, -0.5, -0.5])
+
+
 def test_the_targets_own_time_counts_its_own_tokens():
     trace, _ = taken_over()
     step = trace.units[0]
@@ -207,10 +231,12 @@ def test_another_threshold_that_moves_the_place_makes_what_follows_stale():
     config = configured(**{**AT_TOKEN, "threshold": 0.3})
     trace = run(pair(scripted(drafted)), config)
     assert trace.units[0].outcome.n_kept == 3
-    assert regate(trace, with_config(trace, threshold=0.35)).flips == ()
+    same = regate(trace, with_config(trace, threshold=0.35))
+    assert (same.flips, same.n_kept) == ((), (3,))
     later = regate(trace, with_config(trace, threshold=0.5))
-    assert later.flips == (0,)
+    assert (later.flips, later.n_kept) == ((0,), (1,))
     assert not later.verdicts[0].accepted
+    assert "refused at another token" in regate_lines(trace, later)[0]
 
 
 # On the page
@@ -238,6 +264,7 @@ def test_the_page_says_that_other_knobs_move_the_place():
     moved = what_if(trace, with_config(trace, threshold=0.5), None)
     said = why_view(seen, look, moved)["whatif"]["sentence"][1]
     assert said == "so at these knobs it would be refused at another token, number 2."
+    assert flip_list(trace, moved)["flips"][0]["change"] == "refused at another token"
     same = what_if(trace, with_config(trace, threshold=0.35), None)
     said = why_view(seen, look, same)["whatif"]["sentence"][1]
     assert said == "so at these knobs it would be refused."

@@ -36,6 +36,12 @@ class WhatIf:
             return None
         return self.regate.verdicts[step_index]
 
+    def n_kept(self, step_index: int) -> int | None:
+        """The draft's tokens of the step that would stand; None where it cannot be told."""
+        if self.regate is None or step_index >= len(self.regate.n_kept):
+            return None
+        return self.regate.n_kept[step_index]
+
     def is_stale(self, step_index: int) -> bool:
         """Whether the step stands on one that would not stand."""
         return self.first_flip is not None and step_index > self.first_flip

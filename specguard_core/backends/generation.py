@@ -267,7 +267,7 @@ class _Writer:
         elif len(line.token_ids) == self.room:
             line.stop = "limit"
         if line.stop is not None:
-            alone = len(line.token_ids) == 1
+            alone = len(line.token_ids) == 1 and not self.request.n_begun
             line.feeds_last = line.stop == "limit" or alone or self.request.feed_boundary
 
     def _settle(self, draws: list[int]) -> None:

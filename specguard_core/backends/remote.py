@@ -54,6 +54,7 @@ FIRST_PAUSE_SECONDS = 0.5
 SILENCE_SECONDS = 120.0
 """The longest wait for the next piece of a stream, the first included."""
 _POLL_SECONDS = 0.05
+_MARK = "("
 _TOP_CHOICES = 20
 # Further down than any probability that could matter, and still a number.
 _NOT_CHOSEN = -100.0
@@ -218,7 +219,7 @@ class RemoteModel:
         return self._as_draw(text, request, "limit" if reason == "length" else "eos")
 
     def _as_draw(self, text: str, request: SampleRequest, stop: DrawStop) -> Draw:
-        ids = self._vocabulary.encode(text)
+        ids = self._encoded(text, goes_on=request.n_begun > 0)
         if stop == "eos":
             ids = (*ids, min(self._vocabulary.eos_token_ids))
         if len(ids) > request.max_tokens or not ids:
@@ -227,6 +228,18 @@ class RemoteModel:
             raise Broken("the answer was empty")
         nothing: tuple[tuple[int, float], ...] = ()
         return Draw(ids, None, None, None, (nothing,) * len(ids), None, None, stop)
+
+    def _encoded(self, text: str, *, goes_on: bool) -> TokenIds:
+        """The tokens of a text; one that goes on from another gets no space before it, which some
+        tokenizers put at the beginning of whatever they are given."""
+        ids = self._vocabulary.encode(text)
+        if not goes_on or self._text(ids) == text:
+            return ids
+        after_mark = self._vocabulary.encode(_MARK + text)
+        for start in range(1, len(after_mark)):
+            if self._text(after_mark[start:]) == text:
+                return after_mark[start:]
+        return ids
 
     async def _stream(
         self, client: httpx.AsyncClient, prefix: TokenIds, wanted: dict[str, Any]

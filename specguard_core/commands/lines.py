@@ -163,7 +163,7 @@ def end_lines(trace: Trace, paint: Palette) -> list[str]:
     else:
         reason = f": {visible(trace.failure)}" if trace.failure else ""
         lines = [f"{trace.status} after {n_steps}{reason}"]
-    rates = [("accepted", accept_rate([trace])), ("written by the target", fallback_rate([trace]))]
+    rates = [("accepted", accept_rate([trace])), ("the target wrote in", fallback_rate([trace]))]
     shares = [f"{name} {rate:.0%} of steps" for name, rate in rates if rate is not None]
     accepted, per_block = block_accept_rate([trace]), tokens_per_block([trace])
     if accepted is not None and per_block is not None:
@@ -206,7 +206,8 @@ def regate_lines(trace: Trace, judged: Regate) -> list[str]:
         before = step.verdict
         if before is not None and after is not None:
             words = [("accepted" if verdict.accepted else "refused") for verdict in (before, after)]
-            change = f"{words[0]} -> {words[1]}" if words[0] != words[1] else "other candidate"
+            same = "other candidate" if after.accepted else "refused at another token"
+            change = same if words[0] == words[1] else f"{words[0]} -> {words[1]}"
             lines.append(f"{index + 1:>3}  {change}  {verdict_text(after)}{stale}")
     lines += [f"{index + 1:>3}  {sentence}" for index, sentence in judged.unmeasured.items()]
     return lines or ["  no step flips"]

@@ -25,10 +25,11 @@ from specguard_core.seeding import seed_for
 from specguard_core.selection import select
 from specguard_core.strategies import step_strategy
 from specguard_core.text import join_pieces
-from specguard_core.types import Candidate, Cost, Finish, RoleCost, Step, TokenSignal, Trace
+from specguard_core.types import Candidate, Cost, Finish, Role, RoleCost, Step, TokenSignal, Trace
 
 # Slots of the target's samples: apart from the draft's, so that the two never share a seed.
 _FIRST_TARGET_SLOT = 1_000_000
+_DRAFTED: tuple[Role, ...] = ("draft_kept", "draft_discarded")
 
 
 def commit(
@@ -161,7 +162,7 @@ def _written(
         )
         for draw, _ in distinct
     ]
-    candidates = [replace(candidate, tokens=(*begun, *candidate.tokens)) for candidate in drawn]
+    candidates = [replace(one, tokens=(*begun, *_read_as(begun, one.tokens))) for one in drawn]
     if len(candidates) == 1:
         return candidates[0]
     pieces = with_pieces(trace, candidates, piece).pieces
@@ -176,18 +177,26 @@ def _written(
     return candidates[selection.chosen]
 
 
+def _read_as(
+    begun: Sequence[TokenSignal], drawn: tuple[TokenSignal, ...]
+) -> tuple[TokenSignal, ...]:
+    """The target's own tokens, read as those before them were: it has drawn them itself."""
+    if not begun or begun[0].target_logprob is None:
+        return drawn
+    return tuple(replace(token, target_logprob=token.logprob) for token in drawn)
+
+
 def _draft_cost(state: AwaitingCommit) -> Cost:
-    """The cost so far, with the kept draw's share moved from discarded to kept."""
-    spent = state.cost.roles.get("draft_discarded")
-    if spent is None:
+    """The cost so far, all that was drafted parted anew into what is kept and what is not: the
+    states of a run that was opened hold the costs of its finished steps."""
+    roles = dict(state.cost.roles)
+    parts = [roles.pop(role) for role in _DRAFTED if role in roles]
+    if not parts:
         return state.cost
+    tokens, milliseconds = sum(p.tokens for p in parts), sum(p.milliseconds for p in parts)
     kept = len(_chosen(state).tokens) if state.plan.source == "draft" else state.plan.n_kept
-    if kept == 0:
-        return state.cost
-    share = kept / spent.tokens
-    roles = {
-        **state.cost.roles,
-        "draft_kept": RoleCost(kept, spent.milliseconds * share),
-        "draft_discarded": RoleCost(spent.tokens - kept, spent.milliseconds * (1 - share)),
-    }
+    share = kept / tokens
+    if kept:
+        roles["draft_kept"] = RoleCost(kept, milliseconds * share)
+    roles["draft_discarded"] = RoleCost(tokens - kept, milliseconds * (1 - share))
     return replace(state.cost, roles=roles)

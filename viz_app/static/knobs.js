@@ -176,7 +176,7 @@
     }
     const count = view.flips.length;
     SpecGuard.put(element,
-      h("h3", {}, count === 1 ? "1 verdict flips at this setting" : `${count || "No"} verdicts flip at this setting`),
+      h("h3", {}, count === 1 ? "1 step flips at this setting" : `${count || "No"} steps flip at this setting`),
       h("ul", {}, view.flips.map((flip) => h("li", {}, h("button", {
         type: "button", class: "plain", title: flip.certain ? "" : "stands on a step that flips: uncertain",
         data: { key: `flip ${flip.step}` }, onclick: () => send("look", { step: flip.step }),

@@ -182,7 +182,7 @@ def flip_list(trace: Trace | None, whatif: WhatIf | None) -> dict[str, Any]:
 def _change(before: bool, after: bool) -> str:
     words = {True: "accepted", False: "refused"}
     if before == after:
-        return "another draw accepted"
+        return "another draw accepted" if after else "refused at another token"
     return f"{words[before]} → {words[after]}"
 
 

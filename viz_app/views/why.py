@@ -3,10 +3,9 @@
 import math
 from typing import Any
 
-from specguard_core.config import DecodeConfig, ReadingName
-from specguard_core.readings import SIGNALS, scales_of
+from specguard_core.config import ReadingName
+from specguard_core.readings import SIGNALS
 from specguard_core.types import Candidate, Reading, Verdict
-from specguard_core.verification import n_standing
 from viz_app.gold import NO_GOLD, Gold
 from viz_app.session import WRITTEN, Look
 from viz_app.sight import Sight
@@ -71,8 +70,10 @@ def _whatif(sight: Sight, whatif: WhatIf | None) -> dict[str, Any] | None:
     apart = fixed(abs(score - threshold), decimals)
     sums = f"{fixed(score, decimals)} is {apart} {side} {fixed(threshold, decimals)},"
     then = "would be kept" if verdict.accepted else "would be refused"
-    if verdict.accepted == (sight.outcome is not None and sight.outcome.source == "draft"):
-        then += _elsewhere(sight, verdict, whatif.config)
+    n_kept, outcome = whatif.n_kept(sight.step_index), sight.outcome
+    refused_both = not verdict.accepted and outcome is not None and outcome.source == "target"
+    if refused_both and not outcome.forced and n_kept not in (None, outcome.n_kept):
+        then += f" at another token, number {n_kept + 1}"
     if whatif.is_stale(sight.step_index):
         then += ", but it is stale"
     return {
@@ -80,16 +81,6 @@ def _whatif(sight: Sight, whatif: WhatIf | None) -> dict[str, Any] | None:
         "sentence": [sums, f"so at these knobs it {then}."],
         "assertion": assertion(verdict),
     }
-
-
-def _elsewhere(sight: Sight, verdict: Verdict, config: DecodeConfig) -> str:
-    """Where the target would take over, if not where it did; empty where it would be the same."""
-    index, outcome = sight.judged_index, sight.outcome
-    if verdict.accepted or index is None or outcome is None or outcome.forced:
-        return ""
-    scales, pieces = scales_of(sight.trace), sight.trace.pieces
-    n_kept = n_standing(verdict, sight.candidates[index], config, scales=scales, pieces=pieces)
-    return "" if n_kept == outcome.n_kept else f" at another token, number {n_kept + 1}"
 
 
 def arithmetic(verdict: Verdict) -> dict[str, Any]:
