@@ -151,7 +151,9 @@ def test_a_pair_that_cannot_be_is_told_in_one_sentence(bench: Bench, tmp_path: P
 
 
 SLOW = """
-import sys, time
+import signal, sys, time
+# A shell has what runs in its background ignore Ctrl-C, and children with it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from specguard_core import cli
 from specguard_core.backends.scripted import ScriptedModel, scripted_info
 from specguard_core.commands.shell import Shell
