@@ -2,8 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
 
 HELD = """
 import psutil, sys, threading
@@ -88,3 +91,37 @@ def left_in_circles(set_aside: bool) -> float:
 def test_answers_that_lie_in_circles_are_found_among_a_million_objects():
     assert left_in_circles(True) < 150
     assert left_in_circles(False) > 300
+
+
+PANELS = """
+import asyncio
+import gradio as gr
+from gradio.state_holder import SessionState
+from viz_app.layout import build
+from viz_app.pairs import Pairs
+from viz_app.work import Pair
+
+page = build(Pairs(Pair(lambda: None, ("small", "large"))), [])
+driven = next(fn for fn in page.fns.values() if len(fn.outputs) == 4)
+state = SessionState(page)
+
+async def answered(numbers):
+    for number in numbers:
+        shown = iter([gr.skip() if number % 2 else f"answer {number}", gr.skip()])
+        given = [None if block.stateful else next(shown) for block in driven.outputs]
+        await page.postprocess_data(driven, given, state)
+    return len(state.blocks_config.blocks), len(state.config_values)
+
+async def main():
+    assert await answered(range(2)) == await answered(range(2, 100))
+
+asyncio.run(main())
+"""
+
+
+def test_a_visitor_s_panels_are_as_many_after_a_hundred_answers_as_before():
+    ran = subprocess.run(
+        [sys.executable, "-c", PANELS], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert not (ROOT / "viz_app" / "layout.pyi").exists()

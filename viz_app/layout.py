@@ -7,6 +7,7 @@ what they change through one answer for all panels.
 
 import logging
 import time
+from abc import ABCMeta
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -160,9 +161,24 @@ def guards() -> list[Middleware]:
     return [Middleware(BodyLimit), Middleware(Packing)]
 
 
+def _begin(
+    self: Any, value: str | None = None, *, own_id: int | None = None, **options: Any
+) -> None:
+    """As gr.HTML, but that copies made of it for a visitor have its id."""
+    gr.HTML.__init__(self, value, **options)
+    self._id = self._id if own_id is None else own_id
+    self._constructor_args[0]["own_id"] = self._id
+
+
+# Where an answer leaves a panel as it is, gradio makes the panel anew; it files each under an id of
+# its own, value and all, and a visitor's memory would grow with every press. Made past gradio's
+# metaclass, which writes a stub file beside the module of every class it makes.
+_Panel = ABCMeta.__new__(type(gr.HTML), "_Panel", (gr.HTML,), {"__init__": _begin})
+
+
 def _panel(name: str, value: str) -> gr.HTML:
     events = ", ['drive', 'look', 'setup', 'stop', 'save', 'keep']" if name == "top" else ""
-    return gr.HTML(
+    made: gr.HTML = _Panel(
         value,
         html_template=f'<section class="sg sg-{name}"></section>',
         js_on_load=f"SpecGuard.mount('{name}', element, props, watch, trigger{events});",
@@ -170,3 +186,4 @@ def _panel(name: str, value: str) -> gr.HTML:
         elem_id=f"sg-{name}",
         elem_classes=["sg-cell"],
     )
+    return made
