@@ -33,10 +33,10 @@ print(resident() - before)
 """
 
 
-def held(given_back: bool) -> float:
-    """MiB more than before once threads have made large answers and let go of them."""
+def grown(script: str, mended: bool) -> float:
+    """MiB more than before, as the script says at its end."""
     ran = subprocess.run(
-        [sys.executable, "-c", HELD, "yes" if given_back else "no"],
+        [sys.executable, "-c", script, "yes" if mended else "no"],
         capture_output=True,
         text=True,
         check=True,
@@ -46,8 +46,8 @@ def held(given_back: bool) -> float:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only glibc has these settings")
 def test_what_answers_took_is_given_back():
-    assert held(True) < 30
-    assert held(False) > 2 * held(True)
+    assert grown(HELD, True) < 30
+    assert grown(HELD, False) > 2 * grown(HELD, True)
 
 
 CIRCLES = """
@@ -77,20 +77,9 @@ print(resident() - before)
 """
 
 
-def left_in_circles(set_aside: bool) -> float:
-    """MiB more than before once 500 MB of answers were dropped that held themselves."""
-    ran = subprocess.run(
-        [sys.executable, "-c", CIRCLES, "yes" if set_aside else "no"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return float(ran.stdout)
-
-
 def test_answers_that_lie_in_circles_are_found_among_a_million_objects():
-    assert left_in_circles(True) < 150
-    assert left_in_circles(False) > 300
+    assert grown(CIRCLES, True) < 150
+    assert grown(CIRCLES, False) > 300
 
 
 PANELS = """
